@@ -1,0 +1,72 @@
+# `make help` lists what there is.
+
+PYTHON ?= python3
+VENV := .venv
+REFERENCE := .venv-reference
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test test-rust test-python lint format test-reference golden wheel sdist clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 26
+
+build: $(VENV)/ready ## build the package into $(VENV), in place
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release --quiet
+
+demo: build ## generate two backward passes and show them
+	@$(BIN)/python scripts/demo.py
+
+test: test-rust test-python ## all tests that need no Caffe2
+
+test-rust: ## the tests of the Rust core
+	cargo test
+
+test-python: build ## the tests of the package, golden cases among them
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/linted build ## formatters, linters and type checkers (needs rustfmt and clippy)
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo clippy --features python -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy python
+	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml ctrlgrad._core
+
+format: $(VENV)/linted ## format all sources
+	cargo fmt
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+test-reference: $(REFERENCE)/ready ## everything, side by side with Caffe2 (makes a Python 3.9 with torch 1.10.2)
+	VIRTUAL_ENV="$(CURDIR)/$(REFERENCE)" $(REFERENCE)/bin/maturin develop --release --quiet
+	$(REFERENCE)/bin/python -m pytest
+	$(REFERENCE)/bin/python scripts/record_golden.py --dry-run
+
+golden: $(REFERENCE)/ready ## record right answers of ours where Caffe2 is wrong
+	VIRTUAL_ENV="$(CURDIR)/$(REFERENCE)" $(REFERENCE)/bin/maturin develop --release --quiet
+	$(REFERENCE)/bin/python scripts/record_golden.py
+
+wheel: $(VENV)/ready ## a wheel for CPython 3.9 and later, in dist/
+	$(BIN)/maturin build --release --quiet --out dist
+
+sdist: $(VENV)/ready ## a source distribution, in dist/
+	$(BIN)/maturin sdist --quiet --out dist
+
+clean: ## remove all that was built, with the environments
+	rm -rf target dist $(VENV) $(REFERENCE) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find python tests scripts -name __pycache__ -prune -exec rm -rf {} +
+	rm -f python/ctrlgrad/_core*.so
+
+$(VENV)/ready: pyproject.toml scripts/make_venv
+	@scripts/make_venv $(VENV) $(PYTHON) test
+	@touch $@
+
+$(VENV)/linted: $(VENV)/ready
+	@scripts/make_venv $(VENV) $(PYTHON) lint
+	@touch $@
+
+$(REFERENCE)/ready: pyproject.toml scripts/make_venv scripts/find_python
+	@python=$$(scripts/find_python 3.9) && scripts/make_venv $(REFERENCE) "$$python" reference
+	@touch $@

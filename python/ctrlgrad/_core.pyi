@@ -1,0 +1,92 @@
+"""The Rust core: from bytes to bytes. Names that are not UTF-8 stand as surrogate escapes."""
+
+from collections.abc import Set
+from typing import Literal, overload
+
+from .blobs import Gradient
+from .gradients import Hook
+
+DEPTH_LIMIT: int
+__version__: str
+
+@overload
+def backward(
+    net: bytes,
+    ys: list[tuple[str, Gradient]],
+    *,
+    known: bool,
+    no_grad: list[str],
+    wrt: list[str] | None,
+    hook: Hook | None,
+    registered: Set[str],
+    scope: None = None,
+) -> tuple[bytes, dict[str, str | tuple[str, str]]]: ...
+@overload
+def backward(
+    net: list[bytes],
+    ys: list[tuple[str, Gradient]],
+    *,
+    known: bool,
+    no_grad: list[str],
+    wrt: list[str] | None,
+    hook: Hook | None,
+    registered: Set[str],
+    scope: None = None,
+) -> tuple[list[bytes], dict[str, str | tuple[str, str]]]: ...
+def operator_gradient(
+    op: bytes, g_output: list[Gradient], *, hook: Hook | None, registered: Set[str]
+) -> tuple[list[bytes], list[Gradient]]: ...
+def control_gradient(
+    kind: Literal["Do", "If", "While"],
+    op: bytes,
+    g_output: list[Gradient],
+    *,
+    hook: Hook | None,
+    registered: Set[str],
+) -> tuple[list[bytes], list[Gradient]]: ...
+def versions(ops: list[bytes]) -> list[tuple[list[int], list[int]]]:
+    """For each operator the version of each input and of each output.
+
+    A blob starts at version 0, whether it is read or written first. OrphanError for a
+    StopGradient whose output nothing reads."""
+
+_DenseEntry = tuple[Literal["dense"], int | None, int, str, int | None]
+_SparseEntry = tuple[
+    Literal["sparse"], int | None, int, int | None, int, tuple[str, str], int | None
+]
+
+def trace(
+    ops: list[bytes],
+    ys: list[tuple[str, Gradient]],
+    *,
+    hook: Hook | None,
+    registered: Set[str],
+) -> tuple[
+    list[bytes],
+    dict[str, str | tuple[str, str]],
+    dict[str, int],
+    list[tuple[str, int, list[_DenseEntry | _SparseEntry]]],
+]:
+    """`backward`, with what the walk knew: blob -> version that its gradient speaks of, and for
+    each (blob, version) who gives its gradient, in order:
+
+    ("dense", gradient operator, its output, gradient, forward operator)
+    ("sparse", gradient operator of the indices, its output, of the values, its output,
+     (indices, values), forward operator)
+
+    Gradient operators are indices into the answer, None where the gradient was passed in or
+    through; forward operators are indices into `ops`, None for the ones of a target."""
+
+def get_ssa(
+    net: bytes, blob_versions: dict[str, int]
+) -> tuple[
+    list[tuple[list[tuple[str, int]], list[tuple[str, int]]]],
+    dict[str, int],
+]:
+    """(for each operator its inputs and its outputs as (blob, version), last versions).
+
+    A blob starts at version 0, or where `blob_versions` has it, and each write adds one."""
+
+def has_gradient(op_type: str) -> str: ...
+def makers() -> list[tuple[str, str]]: ...
+def build_info() -> dict[str, str]: ...

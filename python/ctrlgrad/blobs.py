@@ -1,0 +1,206 @@
+"""Names of blobs and of gradients, as values.
+
+A name is a `str` everywhere. Names are bytes in a protobuf and need not be UTF-8: what does
+not decode stands as surrogate escapes (PEP 383), on the way in and on the way out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple, Optional, Union
+
+from .errors import ArgumentError, UsageError
+
+__all__ = ["BlobReference", "GradientSlice"]
+
+
+class _NoNameError(UsageError, RuntimeError):
+    """A name was to be made longer by something that is no name."""
+
+
+class BlobReference:
+    """The name of a blob, with the net that it came from.
+
+    It equals its text, as `str` and as UTF-8 `bytes`, and has the hash of the `str`: a
+    mapping with references as keys is read with plain names. `net` is any object that makes
+    operators by attribute (`net.Relu(inputs)`), as `caffe2.python.core.Net` does.
+
+    Source: `caffe2.python.core.BlobReference` of torch 1.10.2.
+    """
+
+    meta: dict[Any, Any]
+    """A place for whatever a user wants to remember with the reference."""
+
+    def __init__(self, name: object, net: Any = None) -> None:
+        """A reference to the blob called `name`: a `str`, `bytes`, or what has it as text."""
+        self._name = name if type(name) is str else text_of(name)
+        self._from_net = net
+        self.meta = {}
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return self._name == other
+        if isinstance(other, BlobReference):
+            return self._name == other._name
+        if isinstance(other, bytes):
+            return self._name == text_of(other)
+        # Caffe2's class of the same name.
+        return type(other).__name__ == "BlobReference" and self._name == str(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __str__(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        return 'BlobReference("%s")' % self._name
+
+    def __add__(self, other: str) -> BlobReference:
+        if not isinstance(other, str):
+            raise _NoNameError("only a str can be appended to a BlobReference")
+        return BlobReference(self._name + other, self._from_net)
+
+    def __radd__(self, other: str) -> BlobReference:
+        if not isinstance(other, str):
+            raise _NoNameError("a BlobReference can only be appended to a str")
+        return BlobReference(other + self._name, self._from_net)
+
+    def Net(self) -> Any:
+        """The net that the reference was made with, or None."""
+        return self._from_net
+
+    def GetNameScope(self) -> str:
+        """The name up to its last slash, with the slash."""
+        return self._name[: self._name.rfind("/") + 1]
+
+    def GetUnscopedName(self) -> str:
+        """The name behind its last slash."""
+        return self._name[self._name.rfind("/") + 1 :]
+
+    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+        """`reference.Relu(...)` is `net.Relu([reference], ...)`, for any operator type."""
+        # pickle and copy look for attributes before there are any.
+        net = None if op_type.startswith("_") else self._from_net
+        if net is None:
+            raise AttributeError(
+                "BlobReference has no attribute %r (operators can be made by attribute only "
+                "if the reference was made with a net)" % op_type
+            )
+
+        def make(inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if inputs is None:
+                more: list[Any] = []
+            elif isinstance(inputs, (str, bytes)) or type(inputs).__name__ == "BlobReference":
+                more = [inputs]
+            else:
+                more = list(inputs)
+            return getattr(net, op_type)([self, *more], *args, **kwargs)
+
+        return make
+
+
+Name = Union[str, BlobReference]
+
+
+class GradientSlice(NamedTuple):
+    """A sparse gradient: the blob of the row numbers, and the blob of the rows.
+
+    Source: `caffe2.python.core.GradientSlice` of torch 1.10.2, a tuple as well.
+    """
+
+    indices: Name
+    values: Name
+
+
+Gradient = Optional[Union[str, tuple[str, str]]]
+"""A gradient as the core has it: none, the name of a dense one, or (indices, values)."""
+
+GradientName = Union[BlobReference, GradientSlice]
+"""A gradient in a map of gradients: the name of a dense one, or a sparse one."""
+
+
+def text_of(name: object) -> str:
+    """The name as a plain `str`. Takes `str`, `bytes`, or any object whose text is a name.
+
+    Raises ArgumentError for a text that stands for no bytes (a lone surrogate).
+    """
+    if isinstance(name, bytes):
+        return name.decode("utf-8", "surrogateescape")
+    text = str(name)
+    if not text.isascii():
+        try:
+            text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise ArgumentError("%r is no name: %s" % (text[:80], error)) from error
+    return text
+
+
+def to_core(gradient: object) -> Gradient:
+    """A gradient as the core takes it: None, a name, or (indices, values).
+
+    Raises ArgumentError for a tuple or list that is no pair.
+    """
+    if gradient is None:
+        return None
+    if isinstance(gradient, (tuple, list)):
+        if len(gradient) != 2:
+            raise ArgumentError(
+                "a sparse gradient is a pair (indices, values), and this one has %d entries: "
+                "pass a GradientSlice" % len(gradient)
+            )
+        return text_of(gradient[0]), text_of(gradient[1])
+    return text_of(gradient)
+
+
+def from_core(gradient: Gradient) -> str | GradientSlice | None:
+    """A gradient of the core, as `GetGradientForOp` and makers written in Python have it."""
+    return GradientSlice(*gradient) if isinstance(gradient, tuple) else gradient
+
+
+def gradients_to_core(gradients: object) -> list[Gradient]:
+    """The gradients of an operator's outputs or inputs, as the core takes them.
+
+    Raises UsageError if they are no list.
+    """
+    return [to_core(gradient) for gradient in listed(gradients, "the gradients")]
+
+
+def targets_to_core(ys: object) -> list[tuple[str, Gradient]]:
+    """`ys` as the core takes it: pairs of a name and its given gradient, in order.
+
+    Raises UsageError, a TypeError as in Caffe2, if `ys` is neither list nor dict.
+    """
+    if isinstance(ys, list):
+        return [(y, None) for y in dict.fromkeys(map(text_of, ys))]
+    if isinstance(ys, dict):
+        pairs = {text_of(y): to_core(gradient) for y, gradient in ys.items()}
+        if len(pairs) != len(ys):
+            raise ArgumentError("ys names a blob twice, as keys of different types")
+        return list(pairs.items())
+    raise UsageError(
+        "ys must be a list of names, or a dict from names to their gradients (None: all ones), "
+        "not %s" % type(ys).__name__
+    )
+
+
+def names_to_core(names: object, what: str) -> list[str]:
+    """A collection of names as a list of `str`. `what` is how the caller knows it.
+
+    Raises UsageError if it is a single name or no collection.
+    """
+    return [text_of(name) for name in listed(names, what)]
+
+
+def listed(values: Any, what: str) -> list[Any]:
+    """The values as a list. Raises UsageError if they are one name, or not iterable."""
+    # The repeated fields of some protobuf backends have no __iter__ and can be iterated even so.
+    try:
+        found = None if isinstance(values, (str, bytes)) else list(values)
+    except TypeError:
+        found = None
+    if found is None:
+        raise UsageError("%s must be a list, not %s" % (what, type(values).__name__))
+    return found

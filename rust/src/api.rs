@@ -1,0 +1,357 @@
+//! What the crate does, from bytes to bytes.
+
+use bumpalo::Bump;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::backward::{self, check_orphans, Target};
+use crate::blobs::{BlobId, BlobTable};
+use crate::emit::Emitter;
+use crate::error::{shown_name, Error, Kind, Result};
+use crate::gradient::{Gradient, GradientNet};
+use crate::message::NetRef;
+use crate::net::Net;
+use crate::session::{Hook, Named, Session};
+use crate::slice::keep_only;
+use crate::ssa::{Places, Ssa};
+use crate::verify::verify;
+
+/// A forward net as it is handed over.
+#[derive(Clone, Copy)]
+pub enum Forward<'f> {
+    /// A serialized `NetDef`.
+    Net(&'f [u8]),
+    /// Serialized `OperatorDef`s.
+    Ops(&'f [&'f [u8]]),
+}
+
+impl<'f> Forward<'f> {
+    fn read(self, table: &mut BlobTable<'f>) -> Result<Net<'f>> {
+        match self {
+            Forward::Net(bytes) => Net::read(NetRef { bytes }, table),
+            Forward::Ops(ops) => Net::from_ops(ops.iter().map(|op| Ok(*op)), table),
+        }
+    }
+
+    fn size(self) -> usize {
+        match self {
+            Forward::Net(bytes) => bytes.len(),
+            Forward::Ops(ops) => ops.iter().map(|op| op.len() + 4).sum(),
+        }
+    }
+}
+
+/// A blob to differentiate.
+pub struct Y {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its gradient; `Named::None` for ones.
+    pub gradient: Named,
+}
+
+/// What to leave out of the answer.
+#[derive(Default)]
+pub struct Options {
+    /// Refuse targets that stand nowhere in the net.
+    pub known: bool,
+    /// Blobs that get no gradient.
+    pub no_grad: Vec<Vec<u8>>,
+    /// Only what these blobs need.
+    pub wrt: Option<Vec<Vec<u8>>>,
+}
+
+/// A backward pass.
+pub struct Backward {
+    /// The gradient operators: one serialized `NetDef` that holds them, or each one by itself.
+    pub ops: Ops,
+    /// The gradients of blobs, in the order in which the walk met them.
+    pub gradients: Vec<(Vec<u8>, Named)>,
+}
+
+/// Gradient operators, serialized.
+pub enum Ops {
+    /// The `op` fields of a `NetDef`.
+    Net(Vec<u8>),
+    /// One message each.
+    Each(Vec<Vec<u8>>),
+}
+
+/// The backward pass of a net.
+pub fn backward(
+    forward: Forward<'_>,
+    ys: &[Y],
+    options: &Options,
+    hook: &mut dyn Hook,
+) -> Result<Backward> {
+    let bump = Bump::new();
+    let mut session = Session::new(&bump, forward.size() / 16, hook);
+    let net = forward.read(&mut session.table)?;
+    check_names(&net, &session, ys, options)?;
+    let targets = targets(&mut session, ys)?;
+    let no_grad: FxHashSet<BlobId> =
+        options.no_grad.iter().map(|name| session.table.intern_copy(name)).collect();
+    let mut outcome = backward::backward(&mut session, &net, &targets, &[], &no_grad)?;
+    let mut gradients: Vec<(BlobId, Gradient)> =
+        outcome.gradients().map(|(blob, found)| (blob, found.gradient)).collect();
+    if !no_grad.is_empty() {
+        let wanted = outcome.handed_out.iter().copied();
+        keep_only(&mut outcome.net, wanted, session.values.len());
+    }
+    if let Some(wrt) = &options.wrt {
+        let wrt: FxHashSet<BlobId> =
+            wrt.iter().filter_map(|name| session.table.get(name)).collect();
+        gradients.retain(|(blob, _)| wrt.contains(blob));
+        let wanted = gradients.iter().flat_map(|(_, gradient)| gradient.parts());
+        keep_only(&mut outcome.net, wanted, session.values.len());
+    }
+    let op_type = |op: u32| net.ops()[op as usize].view.op_type;
+    verify(&mut session, &outcome.net, &op_type)?;
+    let ops = emit(&mut session, &outcome.net, forward);
+    let gradients = gradients
+        .into_iter()
+        .map(|(blob, gradient)| (session.table.name(blob).to_vec(), session.named(gradient)))
+        .collect();
+    Ok(Backward { ops, gradients })
+}
+
+/// The targets that a caller names. A blob that is named twice counts once, with the last gradient.
+pub(crate) fn targets(session: &mut Session<'_, '_>, ys: &[Y]) -> Result<Vec<Target>> {
+    let mut targets: Vec<Target> = Vec::with_capacity(ys.len());
+    let mut met = FxHashMap::default();
+    for y in ys {
+        let blob = session.table.intern_copy(&y.name);
+        if matches!(&y.gradient, Named::Dense(name) if name.is_empty()) {
+            return Err(Error::new(
+                Kind::Refused,
+                format!("the gradient given for {:?} has an empty name", session.shown(blob)),
+            )
+            .hint("give the name of a blob, or None for ones")
+            .blob(&y.name));
+        }
+        let gradient = match &y.gradient {
+            Named::None => None,
+            named => Some(session.given(named)),
+        };
+        let target = Target { blob, gradient };
+        match met.get(&blob) {
+            Some(&at) => targets[at] = target,
+            None => {
+                met.insert(blob, targets.len());
+                targets.push(target);
+            }
+        }
+    }
+    Ok(targets)
+}
+
+fn emit<'a>(session: &mut Session<'_, 'a>, net: &GradientNet<'a>, like: Forward<'_>) -> Ops {
+    match like {
+        Forward::Net(bytes) => {
+            let mut emitter = Emitter::new(bytes.len(), &mut session.values, &mut session.table);
+            emitter.net_ops(net);
+            Ops::Net(emitter.writer.written().to_vec())
+        }
+        Forward::Ops(_) => Ops::Each(each_op(session, net)),
+    }
+}
+
+pub(crate) fn each_op<'a>(session: &mut Session<'_, 'a>, net: &GradientNet<'a>) -> Vec<Vec<u8>> {
+    let ops = net.ops.iter().map(|op| {
+        let mut emitter = Emitter::new(128, &mut session.values, &mut session.table);
+        emitter.op(net, op);
+        emitter.writer.written().to_vec()
+    });
+    ops.collect()
+}
+
+/// The gradient operators of a single operator, and the gradients of its inputs.
+///
+/// `control` says which operator type the caller expects; the operator must be of that type then, and
+/// have a gradient, or none, given for each output.
+pub fn operator_gradient(
+    op: &[u8],
+    g_output: &[Named],
+    control: Option<&str>,
+    hook: &mut dyn Hook,
+) -> Result<(Vec<Vec<u8>>, Vec<Named>)> {
+    let bump = Bump::new();
+    let mut session = Session::new(&bump, 16, hook);
+    let net = Net::from_ops(std::iter::once(Ok(op)), &mut session.table)?;
+    if let Some(expected) = control {
+        check_control(&net, g_output, expected).map_err(|error| {
+            error.at(0, net.ops()[0].view.op_type)
+        })?;
+    }
+    let given: Vec<Gradient> = g_output.iter().map(|named| session.given(named)).collect();
+    let (answer, gradients) = backward::single(&mut session, &net, given)?;
+    let op_type = |_| net.ops()[0].view.op_type;
+    verify(&mut session, &answer, &op_type)?;
+    let ops = each_op(&mut session, &answer);
+    // A Do whose net has no gradient has no gradients to list either.
+    let none = ops.is_empty() && control == Some("Do");
+    let gradients = gradients.into_iter().filter(|_| !none);
+    Ok((ops, gradients.map(|gradient| session.named(gradient)).collect()))
+}
+
+fn check_control(net: &Net<'_>, g_output: &[Named], expected: &str) -> Result<()> {
+    let op = net.ops()[0].view;
+    if op.op_type != expected.as_bytes() {
+        return Err(Error::new(
+            Kind::Control,
+            format!("a {expected} was expected, this operator is a {:?}", shown_name(op.op_type)),
+        )
+        .hint(format!("call gen_{}_gradient with a {expected}", expected.to_lowercase())));
+    }
+    let outputs = net.outputs(0).len();
+    if outputs != g_output.len() {
+        return Err(Error::new(
+            Kind::Control,
+            format!("it has {outputs} outputs, and {} gradients are given for them", g_output.len()),
+        )
+        .hint("give one entry for each output, None where there is no gradient"));
+    }
+    Ok(())
+}
+
+/// By operator: the versions of its inputs, and of its outputs, as `IR.Play` numbers them.
+pub fn versions(ops: &[&[u8]]) -> Result<Vec<(Vec<u32>, Vec<u32>)>> {
+    let bump = Bump::new();
+    let mut table = BlobTable::new(&bump, 4 * ops.len());
+    let net = Forward::Ops(ops).read(&mut table)?;
+    check_orphans(&table, &net, &[])?;
+    let ssa = Ssa::play(&net, &mut Places::default(), table.len(), std::iter::empty(), |_| ());
+    let numbers = |places: std::ops::Range<usize>| {
+        ssa.at[places].iter().map(|version| ssa.number(*version)).collect()
+    };
+    let ops = 0..net.ops().len();
+    Ok(ops.map(|op| (numbers(net.input_places(op)), numbers(net.output_places(op)))).collect())
+}
+
+/// A version that a name stands for: the name and the number.
+pub type Versioned = (Vec<u8>, i64);
+
+/// What `core.get_ssa` gives: by operator, the versions it reads and writes; and the newest versions.
+///
+/// Unlike in [`versions`], every write counts one up, from 0 or from the version that `versions` says.
+pub fn get_ssa(
+    net: &[u8],
+    versions: Vec<Versioned>,
+) -> Result<(Vec<(Vec<Versioned>, Vec<Versioned>)>, Vec<Versioned>)> {
+    let bump = Bump::new();
+    let mut table = BlobTable::new(&bump, net.len() / 16);
+    let view = NetRef { bytes: net };
+    let mut order = Vec::new();
+    let mut current: FxHashMap<BlobId, i64> = FxHashMap::default();
+    let set = |current: &mut FxHashMap<BlobId, i64>, order: &mut Vec<BlobId>, blob, version| {
+        if current.insert(blob, version).is_none() {
+            order.push(blob);
+        }
+    };
+    for (name, version) in &versions {
+        let blob = table.intern_copy(name);
+        set(&mut current, &mut order, blob, *version);
+    }
+    let mut has_external = false;
+    for name in view.external_inputs() {
+        has_external = true;
+        let blob = table.intern(name?);
+        if !current.contains_key(&blob) {
+            set(&mut current, &mut order, blob, 0);
+        }
+    }
+    let net = Net::read(view, &mut table)?;
+    let mut ssa = Vec::with_capacity(net.ops().len());
+    for op in 0..net.ops().len() {
+        let mut inputs = Vec::with_capacity(net.inputs(op).len());
+        for blob in net.inputs(op) {
+            if !has_external && !current.contains_key(blob) {
+                set(&mut current, &mut order, *blob, 0);
+            }
+            let version = current.get(blob).copied().unwrap_or(0);
+            inputs.push((table.name(*blob).to_vec(), version));
+        }
+        for blob in net.outputs(op) {
+            let version = current.get(blob).copied().unwrap_or(0) + 1;
+            set(&mut current, &mut order, *blob, version);
+        }
+        let outputs = net.outputs(op).iter().map(|blob| (table.name(*blob).to_vec(), current[blob]));
+        ssa.push((inputs, outputs.collect()));
+    }
+    let versions = order.into_iter().map(|blob| (table.name(blob).to_vec(), current[&blob]));
+    Ok((ssa, versions.collect()))
+}
+
+/// Refuses names that stand nowhere in the net, and targets that are to have no gradient.
+fn check_names(net: &Net<'_>, session: &Session<'_, '_>, ys: &[Y], options: &Options) -> Result<()> {
+    let mut in_net = None;
+    let mut known = |name: &[u8]| {
+        let in_net = in_net.get_or_insert_with(|| {
+            let mut met = vec![false; session.table.len()];
+            net.blobs().iter().for_each(|blob| met[blob.index()] = true);
+            met
+        });
+        session.table.get(name).is_some_and(|blob| in_net[blob.index()])
+    };
+    let targets = ys.iter().filter(|_| options.known).map(|y| (&y.name, "a target"));
+    let no_grad = options.no_grad.iter().map(|name| (name, "in no_grad"));
+    let wrt = options.wrt.iter().flatten().map(|name| (name, "in wrt"));
+    for (name, place) in targets.chain(no_grad).chain(wrt) {
+        if !known(name) {
+            return Err(unknown(name, place, session.table.names()));
+        }
+    }
+    for y in ys.iter().filter(|_| !options.no_grad.is_empty()) {
+        if options.no_grad.contains(&y.name) {
+            return Err(Error::new(
+                Kind::Argument,
+                format!("{:?} is a target, and in no_grad", shown_name(&y.name)),
+            )
+            .hint("leave it out of one of the two")
+            .blob(&y.name));
+        }
+    }
+    Ok(())
+}
+
+fn unknown(name: &[u8], place: &str, names: &[&[u8]]) -> Error {
+    let near = near(name, names);
+    let hint = if near.is_empty() {
+        "name a blob that an operator of the outermost net reads or writes".to_owned()
+    } else {
+        format!("the net has {}", near.join(", "))
+    };
+    let what = format!("{:?}, {place}, is no blob of the net", shown_name(name));
+    Error::new(Kind::UnknownBlob, what).hint(hint).blob(name)
+}
+
+/// Up to three names that are much like `name`.
+fn near(name: &[u8], names: &[&[u8]]) -> Vec<String> {
+    const MOST: usize = 64;
+    let tail = |name: &[u8]| name[name.len().saturating_sub(MOST)..].to_vec();
+    let wanted = tail(name);
+    let mut scored: Vec<(usize, &[u8])> = names
+        .iter()
+        .filter(|other| other.len().abs_diff(name.len()) <= 3 || other.ends_with(name))
+        .map(|other| {
+            let ends = other.ends_with(name) && !name.is_empty();
+            (if ends { 1 } else { distance(&wanted, &tail(other)) }, *other)
+        })
+        .filter(|(score, _)| *score <= 1 + wanted.len() / 4)
+        .collect();
+    scored.sort_unstable();
+    scored.truncate(3);
+    scored.into_iter().map(|(_, name)| format!("{:?}", shown_name(name))).collect()
+}
+
+/// How many letters differ, are missing or too many.
+fn distance(one: &[u8], other: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.iter().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.iter().enumerate() {
+            let substituted = diagonal + usize::from(!a.eq_ignore_ascii_case(b));
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[other.len()]
+}

@@ -1,0 +1,556 @@
+//! The backward walk over one net. It names no operator: makers and control flow answer for those.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use crate::blobs::{self, BlobId, BlobTable};
+use crate::error::{shown_name, Error, Kind, Result};
+use crate::gradient::{Body, Control, Gradient, GradientNet, Ref, ValueId};
+use crate::makers::words::Form;
+use crate::net::Net;
+use crate::producers::{Origin, Producer, Producers};
+use crate::session::Session;
+use crate::ssa::{Ssa, VersionId};
+
+/// A blob that the walk starts from.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// The blob.
+    pub blob: BlobId,
+    /// Its gradient; `None` for ones.
+    pub gradient: Option<Gradient>,
+}
+
+/// The gradient that a blob has at a point of the walk, and the version that it is the gradient of.
+#[derive(Clone, Copy)]
+pub struct Found {
+    /// The gradient.
+    pub gradient: Gradient,
+    /// The version; meaningless without a gradient.
+    pub version: VersionId,
+    /// Whether the blob has been met: it has its place in the order of the answer then.
+    known: bool,
+}
+
+/// The answer of a walk.
+pub struct Outcome<'a> {
+    /// The gradient operators.
+    pub net: GradientNet<'a>,
+    /// The versions of the forward net.
+    pub ssa: Ssa,
+    /// By place: the gradient of each blob.
+    found: Vec<Found>,
+    /// The places of blobs with a gradient, in the order in which they were met.
+    order: Vec<u32>,
+    /// All that was a gradient of something, at some time.
+    pub handed_out: Vec<Ref>,
+    /// The producers of each version.
+    pub producers: Producers,
+}
+
+impl Outcome<'_> {
+    /// The blobs that have a gradient in the end, in the order in which the walk met them.
+    pub fn gradients(&self) -> impl Iterator<Item = (BlobId, Found)> + '_ {
+        self.order.iter().filter_map(|place| {
+            let found = self.found[*place as usize];
+            (!found.gradient.is_none()).then(|| (self.ssa.blobs[*place as usize], found))
+        })
+    }
+
+    /// The gradients of blobs as they came into the net, in that order.
+    pub fn incoming(&self) -> impl Iterator<Item = (BlobId, Gradient)> + '_ {
+        self.gradients().filter_map(|(blob, found)| {
+            let came_in = self.ssa.versions[found.version.index()].writer.is_none();
+            came_in.then_some((blob, found.gradient))
+        })
+    }
+}
+
+/// What a maker of any kind answers for one operator. Its operators stand in the walk's net already.
+pub type InputGradients = Vec<Gradient>;
+
+/// A walk under way.
+pub struct Walk<'w, 's, 'a> {
+    pub(crate) session: &'w mut Session<'s, 'a>,
+    pub(crate) net: &'w Net<'a>,
+    pub(crate) ssa: Ssa,
+    pub(crate) out: GradientNet<'a>,
+    pub(crate) found: Vec<Found>,
+    pub(crate) producers: Producers,
+    order: Vec<u32>,
+    handed_out: Vec<Ref>,
+    no_gradient: &'w FxHashSet<BlobId>,
+    /// A single operator without the net around it: nothing is known of versions then.
+    pub(crate) lenient: bool,
+    /// The gradients that the caller gives to that single operator.
+    given: Vec<Gradient>,
+    /// By name: who else needs the gradient that the blob of that name holds.
+    shared: FxHashMap<BlobId, SmallVec<[VersionId; 2]>>,
+    /// Scratch: by place, the last operator that was found to write it.
+    written_by: Vec<u32>,
+}
+
+/// Walks a net backwards from `targets`.
+///
+/// `read_outside` are blobs that somebody reads behind the end of the net; `no_gradient` are blobs
+/// at which the walk stops.
+pub fn backward<'a>(
+    session: &mut Session<'_, 'a>,
+    net: &Net<'a>,
+    targets: &[Target],
+    read_outside: &[BlobId],
+    no_gradient: &FxHashSet<BlobId>,
+) -> Result<Outcome<'a>> {
+    session.check_depth()?;
+    check_orphans(&session.table, net, read_outside)?;
+    let mut walk = Walk::start(session, net, targets, no_gradient);
+    for op in (0..net.ops().len()).rev() {
+        walk.step(op).map_err(|error| error.at(op, net.ops()[op].view.op_type))?;
+    }
+    let Walk { ssa, out, found, producers, order, handed_out, .. } = walk;
+    Ok(Outcome { net: out, ssa, found, order, handed_out, producers })
+}
+
+/// A `StopGradient` whose output nobody reads stops nothing: its author meant it to be in place.
+pub(crate) fn check_orphans(
+    table: &BlobTable<'_>,
+    net: &Net<'_>,
+    read_outside: &[BlobId],
+) -> Result<()> {
+    let stops = |op: &usize| net.ops()[*op].view.op_type == b"StopGradient";
+    if !(0..net.ops().len()).any(|op| stops(&op)) {
+        return Ok(());
+    }
+    let mut read = vec![false; table.len()];
+    (0..net.ops().len()).flat_map(|op| net.inputs(op)).for_each(|blob| read[blob.index()] = true);
+    read_outside.iter().for_each(|blob| read[blob.index()] = true);
+    for op in (0..net.ops().len()).filter(stops) {
+        if let Some(output) = net.outputs(op).first().filter(|blob| !read[blob.index()]) {
+            return Err(Error::new(
+                Kind::Orphan,
+                format!(
+                    "nobody reads {:?}, the output of this StopGradient",
+                    shown_name(table.name(*output))
+                ),
+            )
+            .hint("give it the same name as its input, or read its output instead of its input")
+            .blob(table.name(*output))
+            .at(op, b"StopGradient"));
+        }
+    }
+    Ok(())
+}
+
+impl<'w, 's, 'a> Walk<'w, 's, 'a> {
+    fn start(
+        session: &'w mut Session<'s, 'a>,
+        net: &'w Net<'a>,
+        targets: &[Target],
+        no_gradient: &'w FxHashSet<BlobId>,
+    ) -> Self {
+        let mut places = Vec::with_capacity(targets.len());
+        let blobs = targets.iter().map(|target| target.blob);
+        let table_len = session.table.len();
+        let ssa = Ssa::play(net, &mut session.places, table_len, blobs, |place| places.push(place));
+        let nothing = Found { gradient: Gradient::None, version: VersionId(0), known: false };
+        let mut walk = Self {
+            found: vec![nothing; ssa.blobs.len()],
+            producers: Producers::new(ssa.versions.len()),
+            written_by: vec![u32::MAX; ssa.blobs.len()],
+            order: Vec::new(),
+            handed_out: Vec::new(),
+            out: GradientNet::default(),
+            shared: FxHashMap::default(),
+            lenient: false,
+            given: Vec::new(),
+            session,
+            net,
+            ssa,
+            no_gradient,
+        };
+        for (target, place) in targets.iter().zip(places) {
+            walk.start_from(target, place);
+        }
+        walk
+    }
+
+    fn start_from(&mut self, target: &Target, place: u32) {
+        let version = self.ssa.current[place as usize];
+        let usual = self.session.table.suffixed(target.blob, blobs::GRADIENT);
+        let gradient = target.gradient.unwrap_or_else(|| {
+            let name = self.session.table.suffixed(target.blob, blobs::ONES);
+            let ones = self.session.values.add(name);
+            self.out.fill(Ref::Blob(target.blob), 1.0, ones, true, None, None);
+            Gradient::Dense(Ref::Value(ones))
+        });
+        let made = target.gradient.is_none();
+        // A gradient given under its usual name is where the net's own gradient goes: recurrent nets
+        // name gradients that nobody provides, and rely on it.
+        let is_usual = !made
+            && gradient.parts().all(|part| self.session.values.nominal_ref(part) == usual);
+        if !is_usual {
+            let value = gradient.parts().find_map(|part| match part {
+                Ref::Value(value) if made => Some(value),
+                _ => None,
+            });
+            let origin = if made { Origin::Made(self.out.ops.len() as u32 - 1) } else { Origin::Caller };
+            self.producers.add(version, Producer { gradient, made: value, made_values: None, origin });
+        }
+        self.share(gradient, version);
+        self.set(place, gradient, version);
+    }
+
+    fn set(&mut self, place: u32, gradient: Gradient, version: VersionId) {
+        let found = &mut self.found[place as usize];
+        if !found.known {
+            self.order.push(place);
+        }
+        // Without a gradient the version stays: it tells which version had the last one.
+        let version = if gradient.is_none() { found.version } else { version };
+        *found = Found { gradient, version, known: true };
+        self.handed_out.extend(gradient.parts());
+    }
+
+    /// One forward operator: its gradient operators, then the sums that it completes.
+    fn step(&mut self, op: usize) -> Result<()> {
+        let places = self.net.output_places(op);
+        let wanted = self.ssa.at[places].iter().any(|version| {
+            let place = self.ssa.versions[version.index()].place;
+            !self.found[place as usize].gradient.is_none()
+        });
+        if wanted || self.net.ops()[op].view.op_type == b"ZeroGradient" {
+            self.session.path.push(op as u32);
+            let values = self.session.values.len();
+            let first = self.out.ops.len();
+            let g_input = self.differentiate(op)?;
+            self.hand_out(op, first, values, &g_input);
+            self.session.path.pop();
+        }
+        self.accumulate(op)
+    }
+
+    /// The gradients of the outputs of an operator, as they stand.
+    pub(crate) fn g_output(&self, op: usize) -> SmallVec<[Found; 4]> {
+        if self.lenient {
+            let version = VersionId(0);
+            return self.given.iter().map(|&gradient| Found { gradient, version, known: true }).collect();
+        }
+        self.ssa.at[self.net.output_places(op)]
+            .iter()
+            .map(|version| self.found[self.ssa.versions[version.index()].place as usize])
+            .collect()
+    }
+
+    /// The forms of these gradients.
+    pub(crate) fn forms(g_output: &[Found]) -> SmallVec<[Form; 4]> {
+        g_output.iter().map(|found| form(found.gradient)).collect()
+    }
+
+    /// The gradient of output `k`; an error where it is the gradient of another version of it.
+    pub(crate) fn usable(&self, op: usize, k: usize, found: &Found) -> Result<Gradient> {
+        if self.lenient {
+            return Ok(found.gradient);
+        }
+        let version = self.ssa.at[self.net.output_places(op)][k];
+        let same_writer = self.ssa.versions[found.version.index()].writer == Some(op as u32);
+        if found.gradient.is_none() || found.version == version || same_writer {
+            return Ok(found.gradient);
+        }
+        let blob = self.ssa.blob(version);
+        let (needed, present) = (self.ssa.number(version), self.ssa.number(found.version));
+        Err(Error::new(
+            Kind::Version,
+            format!(
+                "the gradient at hand belongs to version {present} of {:?}, this operator wrote \
+                 version {needed}, which something overwrote",
+                self.session.shown(blob)
+            ),
+        )
+        .hint("let the operators write blobs of different names")
+        .blob(self.session.table.name(blob))
+        .versions(needed, present))
+    }
+
+    /// A blob that operator `op` read or wrote as `version`, to be read by its gradient.
+    pub(crate) fn forward(&self, op: usize, version: VersionId, shape_only: bool) -> Result<Ref> {
+        let newest = self.ssa.newest(version);
+        let own = self.ssa.versions[newest.index()].writer == Some(op as u32);
+        let wrote = self.ssa.versions[version.index()].writer == Some(op as u32);
+        let blob = self.ssa.blob(version);
+        if self.lenient || newest == version || (own && (wrote || shape_only)) {
+            return Ok(Ref::Blob(blob));
+        }
+        let (needed, present) = (self.ssa.number(version), self.ssa.number(newest));
+        Err(Error::new(
+            Kind::Version,
+            format!(
+                "its gradient needs {:?} at version {needed}, but {} has overwritten it (version \
+                 {present})",
+                self.session.shown(blob),
+                if own { "the operator itself" } else { "a later operator" },
+            ),
+        )
+        .hint("write to a blob of another name instead of overwriting this one")
+        .blob(self.session.table.name(blob))
+        .versions(needed, present))
+    }
+
+    /// Gives the inputs of an operator their gradients, and records who made them.
+    ///
+    /// `first` is the first gradient operator of this forward operator, `values` the first value.
+    fn hand_out(&mut self, op: usize, first: usize, values: u32, g_input: &[Gradient]) {
+        let inputs = self.net.input_places(op);
+        let stopped = |walk: &Self, k: usize| {
+            walk.no_gradient.contains(&walk.net.blobs()[inputs.start + k])
+        };
+        self.record(op, first, values, g_input, stopped);
+        for version in &self.ssa.at[self.net.output_places(op)] {
+            let place = self.ssa.versions[version.index()].place;
+            self.written_by[place as usize] = op as u32;
+        }
+        for (k, gradient) in g_input.iter().enumerate().take(inputs.len()) {
+            let version = self.ssa.at[inputs.start + k];
+            let place = self.ssa.versions[version.index()].place;
+            let gradient = if stopped(self, k) { Gradient::None } else { *gradient };
+            // An operator without gradient leaves what its input has from elsewhere; but what it has
+            // overwritten itself has no gradient of its own left.
+            let overwritten = self.written_by[place as usize] == op as u32;
+            if !gradient.is_none() || !self.found[place as usize].known || overwritten {
+                self.set(place, gradient, version);
+            }
+        }
+    }
+
+    fn record(
+        &mut self,
+        op: usize,
+        first: usize,
+        values: u32,
+        g_input: &[Gradient],
+        stopped: impl Fn(&Self, usize) -> bool,
+    ) {
+        let inputs = self.net.input_places(op);
+        let is_new = |part: Ref| matches!(part, Ref::Value(value) if value.0 >= values);
+        // Which input each new value belongs to, and whether it still waits for being recorded.
+        let mut owners = vec![u32::MAX; (self.session.values.len() - values) as usize];
+        for (k, gradient) in g_input.iter().enumerate().take(inputs.len()) {
+            for part in gradient.parts() {
+                if let Ref::Value(value) = part {
+                    if is_new(part) && owners[(value.0 - values) as usize] == u32::MAX {
+                        owners[(value.0 - values) as usize] = k as u32;
+                    }
+                }
+            }
+        }
+        let origin = |walk: &Self, at: usize| match walk.out.ops[at].body {
+            Body::Given { .. } => Origin::Made(at as u32),
+            _ => Origin::Forward(op as u32),
+        };
+        let mut recorded = vec![false; g_input.len()];
+        for sparse in [false, true] {
+            for at in first..self.out.ops.len() {
+                let outputs: SmallVec<[ValueId; 4]> = self.out.outputs(&self.out.ops[at]).collect();
+                for value in outputs.into_iter().filter(|value| value.0 >= values) {
+                    let owner = owners[(value.0 - values) as usize] as usize;
+                    let Some(&gradient) = g_input.get(owner) else { continue };
+                    let is_sparse = matches!(gradient, Gradient::Sparse(..));
+                    if recorded[owner] || is_sparse != sparse {
+                        continue;
+                    }
+                    recorded[owner] = true;
+                    if stopped(self, owner) {
+                        continue;
+                    }
+                    let made = |part: Ref| match part {
+                        Ref::Value(value) if is_new(part) => Some(value),
+                        _ => None,
+                    };
+                    let (made, made_values) = match gradient {
+                        Gradient::Sparse(indices, values) => (made(indices), made(values)),
+                        _ => (Some(value), None),
+                    };
+                    let origin = origin(self, at);
+                    let version = self.ssa.at[inputs.start + owner];
+                    self.producers.add(version, Producer { gradient, made, made_values, origin });
+                }
+            }
+        }
+        for (k, gradient) in g_input.iter().enumerate().take(inputs.len()) {
+            if gradient.is_none() || recorded[k] || stopped(self, k) {
+                continue;
+            }
+            let (gradient, version) = (*gradient, self.ssa.at[inputs.start + k]);
+            let origin = Origin::Forward(op as u32);
+            self.producers.add(version, Producer { gradient, made: None, made_values: None, origin });
+            self.share(gradient, version);
+        }
+    }
+
+    /// Remembers that `version` needs a gradient that is not its alone.
+    fn share(&mut self, gradient: Gradient, version: VersionId) {
+        for part in gradient.parts() {
+            if let Ref::Value(value) = part {
+                let name = self.session.values.nominal(value);
+                self.shared.entry(name).or_default().push(version);
+            }
+        }
+    }
+
+    /// Whether anybody but operator `op` still needs the gradient in the blob called `name`.
+    pub(crate) fn is_needed_by_others(&self, op: usize, name: BlobId) -> bool {
+        self.shared.get(&name).is_some_and(|holders| {
+            holders.iter().any(|version| {
+                let writer = self.ssa.versions[version.index()].writer;
+                writer.is_none_or(|writer| (writer as usize) < op)
+            })
+        })
+    }
+
+    /// Whether a blob that operator `op` writes has been there before, as far as the net tells.
+    pub(crate) fn is_known_before(&self, op: usize, blob: BlobId) -> bool {
+        let mut outputs = self.net.output_places(op);
+        self.lenient
+            || self.net.inputs(op).contains(&blob)
+            || outputs.any(|place| {
+                self.net.blobs()[place] == blob && self.ssa.number(self.ssa.at[place]) > 0
+            })
+    }
+
+    /// Called before a gradient Do, If or While, and what belongs to it, is appended.
+    pub(crate) fn protect_outputs(&mut self, op: usize, outputs: &[Ref], changes: &[Ref]) {
+        if self.shared.is_empty() {
+            return;
+        }
+        let mut targets = FxHashMap::default();
+        for place in self.net.input_places(op) {
+            let name = self.session.table.suffixed(self.net.blobs()[place], blobs::GRADIENT);
+            targets.insert(name, self.ssa.at[place]);
+        }
+        for part in outputs.iter().chain(changes) {
+            let Ref::Value(value) = *part else { continue };
+            let name = self.session.values.nominal(value);
+            let target = targets.get(&name).copied();
+            if !target.is_some_and(|version| self.is_split(version)) {
+                self.protect(op, name, target);
+            }
+        }
+    }
+
+    /// Whether anything is needed by more than the operator that comes next.
+    pub(crate) fn has_shared(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
+    /// Whether the next gradient of a version is a second summand, which never keeps its name.
+    pub(crate) fn is_split(&self, version: VersionId) -> bool {
+        self.producers.of(version).any(|producer| producer.made.is_some())
+    }
+
+    /// Appends a gradient Do, If or While.
+    pub(crate) fn push_control(
+        &mut self,
+        op: usize,
+        op_type: &'static [u8],
+        inputs: Vec<Ref>,
+        outputs: Vec<Ref>,
+        control: Control<'a>,
+    ) {
+        self.protect_outputs(op, &outputs, &control.changes);
+        let body = Body::Control(Box::new(control));
+        self.out.push_refs(op_type, inputs, outputs, Some(op as u32), body);
+    }
+
+    /// Called before operator `op` has something written to a blob called `name`: whoever still needs
+    /// the gradient in it gets a copy. `target` is the version whose gradient is about to be written.
+    pub(crate) fn protect(&mut self, op: usize, name: BlobId, target: Option<VersionId>) {
+        if self.shared.is_empty() {
+            return;
+        }
+        let Some(holders) = self.shared.remove(&name) else { return };
+        for version in holders {
+            if Some(version) == target {
+                self.shared.entry(name).or_default().push(version);
+                continue;
+            }
+            let holder = self.ssa.versions[version.index()];
+            let is_pending = holder.writer.is_none_or(|writer| (writer as usize) < op);
+            if is_pending {
+                self.copy_for(op, name, version);
+            }
+        }
+    }
+
+    fn copy_for(&mut self, op: usize, name: BlobId, version: VersionId) {
+        let holds = |part: Ref, walk: &Self| {
+            matches!(part, Ref::Value(value) if walk.session.values.nominal(value) == name)
+        };
+        let place = self.ssa.versions[version.index()].place;
+        let found = self.found[place as usize];
+        let current = if found.version == version { found.gradient } else { Gradient::None };
+        let mut waiting: SmallVec<[Gradient; 2]> =
+            self.producers.of(version).map(|producer| producer.gradient).collect();
+        waiting.push(current);
+        let Some(part) = waiting.into_iter().flat_map(Gradient::parts).find(|part| holds(*part, self))
+        else {
+            return;
+        };
+        let suffix = match current {
+            Gradient::Sparse(indices, _) if indices == part => blobs::INDICES,
+            Gradient::Sparse(..) => blobs::VALUES,
+            _ => blobs::GRADIENT,
+        };
+        let blob = self.ssa.blob(version);
+        let copy_name = self.session.table.suffixed(blob, suffix);
+        let copy = self.session.values.add(copy_name);
+        let device = self.device(op);
+        self.out.copy(part, copy, false, device, Some(op as u32));
+        let replace = |old: Ref| if old == part { Ref::Value(copy) } else { old };
+        if found.version == version {
+            self.found[place as usize].gradient = current.map(replace);
+        }
+        self.producers.change(version, |producer| {
+            producer.gradient = producer.gradient.map(replace);
+            if producer.made.is_none() && producer.gradient == Gradient::Dense(Ref::Value(copy)) {
+                producer.made = Some(copy);
+            }
+        });
+        self.handed_out.push(Ref::Value(copy));
+    }
+
+    /// The serialized device option of a forward operator.
+    pub(crate) fn device(&self, op: usize) -> Option<&'a [u8]> {
+        self.net.ops()[op].view.device().map(|device| match device {
+            std::borrow::Cow::Borrowed(device) => device,
+            std::borrow::Cow::Owned(device) => {
+                &*self.session.table.bump().alloc_slice_copy(&device)
+            }
+        })
+    }
+}
+
+/// Asks for the gradient of the only operator of a net, without the net around it.
+pub fn single<'a>(
+    session: &mut Session<'_, 'a>,
+    net: &Net<'a>,
+    g_output: Vec<Gradient>,
+) -> Result<(GradientNet<'a>, Vec<Gradient>)> {
+    let nothing = FxHashSet::default();
+    let mut walk = Walk::start(session, net, &[], &nothing);
+    walk.lenient = true;
+    walk.given = g_output;
+    walk.session.path.push(0);
+    let answer = walk.differentiate(0);
+    walk.session.path.pop();
+    let op_type = net.ops()[0].view.op_type;
+    let gradients = answer.map_err(|error| error.at(0, op_type))?;
+    Ok((walk.out, gradients))
+}
+
+/// The form of a gradient.
+pub fn form(gradient: Gradient) -> Form {
+    match gradient {
+        Gradient::None => Form::None,
+        Gradient::Dense(_) => Form::Dense,
+        Gradient::Sparse(..) => Form::Sparse,
+    }
+}

@@ -1,0 +1,421 @@
+//! The gradient of an If: an If on the same condition, with the gradients of the two branches.
+//!
+//! Whatever the condition, the same gradients must be there afterwards. So what only one branch
+//! makes, the other fills with zeros; and what a branch only hands on it copies.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::backward::Walk;
+use crate::blobs::{self, BlobId};
+use crate::error::{Error, Kind, Result};
+use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
+use crate::helpers::{int_argument, ints_argument};
+
+use super::branch::{Branch, Outputs};
+use super::seeds::{seeds, set_apart, Seed};
+use super::{control_error, net_argument, outer_read};
+
+/// `TensorProto.INT32`.
+const INT32: i64 = 2;
+
+pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Vec<Gradient>> {
+    let view = walk.net.ops()[op].view;
+    if walk.net.inputs(op).is_empty() {
+        return Err(control_error("this If has no input", "its first input is the condition"));
+    }
+    let mut seeds = seeds(walk, op, usize::MAX)?;
+    let then_net = net_argument(walk, &view, "then_net")?
+        .ok_or_else(|| control_error("this If has no argument then_net", "give it one"))?;
+    let else_net = net_argument(walk, &view, "else_net")?;
+    set_apart(walk, op, &mut seeds, &FxHashSet::default());
+    let then_branch = Branch::differentiate(walk, op, then_net, &seeds)?;
+    let else_branch = match else_net {
+        Some(net) => Some(Branch::differentiate(walk, op, net, &seeds)?),
+        None => None,
+    };
+    let mut join = Join::new(walk, op, seeds, [Some(then_branch), else_branch]);
+    let gradients = join.inputs()?;
+    join.local_zeros();
+    join.finish()?;
+    Ok(gradients)
+}
+
+/// What a blob's gradient is on one side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// Zero.
+    Zero,
+    /// It comes from outside and is handed on.
+    Free(Ref),
+    /// The branch makes it.
+    Made(Ref),
+    /// It is sparse.
+    Sparse(Ref, Ref),
+}
+
+/// The two sides of an If on their way into one operator.
+struct Join<'j, 'w, 's, 'a> {
+    walk: &'j mut Walk<'w, 's, 'a>,
+    op: usize,
+    seeds: FxHashMap<BlobId, Ref>,
+    sides: [Option<Branch<'a>>; 2],
+    incoming: [FxHashMap<BlobId, Gradient>; 2],
+    outputs: Outputs,
+    /// By name: what is written under it on both sides, and so for whom it can serve.
+    claims: FxHashMap<BlobId, [State; 2]>,
+    /// Operators that close each side.
+    tails: [GradientNet<'a>; 2],
+    /// What the copies read, beside what the branches read.
+    copied: Vec<Ref>,
+    looks_at: Vec<Ref>,
+}
+
+impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
+    fn new(
+        walk: &'j mut Walk<'w, 's, 'a>,
+        op: usize,
+        seeds: Vec<Seed>,
+        sides: [Option<Branch<'a>>; 2],
+    ) -> Self {
+        let seeds: FxHashMap<BlobId, Ref> =
+            seeds.into_iter().map(|seed| (seed.output, seed.gradient)).collect();
+        let incoming = [0, 1].map(|side: usize| match &sides[side] {
+            Some(branch) => branch.incoming.iter().copied().collect(),
+            // A side that is not there leaves everything as it is.
+            None => seeds.iter().map(|(blob, part)| (*blob, Gradient::Dense(*part))).collect(),
+        });
+        let mut outputs = Outputs::default();
+        for branch in sides.iter().flatten() {
+            outputs.take(walk, branch);
+        }
+        Self {
+            walk,
+            op,
+            seeds,
+            sides,
+            incoming,
+            outputs,
+            claims: FxHashMap::default(),
+            tails: [GradientNet::default(), GradientNet::default()],
+            copied: Vec::new(),
+            looks_at: Vec::new(),
+        }
+    }
+
+    fn state(&self, side: usize, blob: BlobId) -> State {
+        match self.incoming[side].get(&blob) {
+            None | Some(Gradient::None) => State::Zero,
+            Some(Gradient::Sparse(indices, values)) => State::Sparse(*indices, *values),
+            Some(Gradient::Dense(part)) => match &self.sides[side] {
+                Some(branch) if branch.makes(*part) => State::Made(*part),
+                _ => State::Free(*part),
+            },
+        }
+    }
+
+    /// The gradients of the inputs.
+    fn inputs(&mut self) -> Result<Vec<Gradient>> {
+        self.check_unlisted()?;
+        let inputs: Vec<BlobId> = self.walk.net.inputs(self.op).to_vec();
+        let mut done: FxHashMap<BlobId, Gradient> = FxHashMap::default();
+        let mut gradients = Vec::with_capacity(inputs.len());
+        for blob in inputs {
+            let gradient = match done.get(&blob) {
+                Some(gradient) => *gradient,
+                None => {
+                    let gradient = self.input(blob);
+                    done.insert(blob, gradient);
+                    gradient
+                }
+            };
+            gradients.push(gradient);
+        }
+        Ok(gradients)
+    }
+
+    /// A gradient for a blob that the If does not list could not leave it.
+    fn check_unlisted(&self) -> Result<()> {
+        if self.walk.lenient {
+            return Ok(());
+        }
+        let listed: FxHashSet<BlobId> = self.walk.net.inputs(self.op).iter().copied().collect();
+        for side in [0, 1] {
+            let Some(branch) = &self.sides[side] else { continue };
+            for (blob, _) in &branch.incoming {
+                let untouched = matches!(self.state(side, *blob), State::Free(_));
+                if listed.contains(blob) || (untouched && self.seeds.contains_key(blob)) {
+                    continue;
+                }
+                return Err(Error::new(
+                    Kind::OutOfScope,
+                    format!(
+                        "a branch gives {:?} a gradient, but the If does not list it among its inputs",
+                        self.walk.session.shown(*blob)
+                    ),
+                )
+                .hint("list the blob among the inputs of the If")
+                .blob(self.walk.session.table.name(*blob)));
+            }
+        }
+        Ok(())
+    }
+
+    fn input(&mut self, blob: BlobId) -> Gradient {
+        let states = [self.state(0, blob), self.state(1, blob)];
+        if states.iter().any(|state| matches!(state, State::Sparse(..))) {
+            return self.sparse_input(blob, states);
+        }
+        match states {
+            [State::Zero, State::Zero] => return Gradient::None,
+            [State::Free(part), State::Free(other)] if part == other => {
+                let name = self.walk.session.values.nominal_ref(part);
+                if !self.outputs.writes(name) {
+                    return Gradient::Dense(part);
+                }
+            }
+            _ => {}
+        }
+        let name = self.name_for(blob, states);
+        let value = self.outputs.named(self.walk, name);
+        if self.claims.insert(name, states).is_none() {
+            for side in [0, 1] {
+                self.provide(side, blob, states, value);
+            }
+        }
+        Gradient::Dense(Ref::Value(value))
+    }
+
+    /// The name under which both sides provide the gradient of a blob: the one that a side makes it
+    /// under, or the usual one.
+    fn name_for(&mut self, blob: BlobId, states: [State; 2]) -> BlobId {
+        let usual = self.walk.session.table.suffixed(blob, blobs::GRADIENT);
+        let session = &mut *self.walk.session;
+        let mut made = states.iter().filter_map(|state| match state {
+            State::Made(Ref::Value(value)) => {
+                Some(session.values.provisional(*value, &mut session.table))
+            }
+            _ => None,
+        });
+        let name = match (made.next(), made.next()) {
+            (Some(name), None) => name,
+            (Some(name), Some(other)) if name == other => name,
+            _ => usual,
+        };
+        match self.claims.get(&name) {
+            Some(claimed) if *claimed != states => usual,
+            _ => name,
+        }
+    }
+
+    /// Closes a side so that `value` holds the gradient of `blob` there.
+    fn provide(&mut self, side: usize, blob: BlobId, states: [State; 2], value: ValueId) {
+        let name = self.walk.session.values.nominal(value);
+        match states[side] {
+            State::Zero => {
+                let like = self.shape_source(1 - side, blob, states[1 - side]);
+                self.fill(side, like, value);
+            }
+            State::Free(part) if self.walk.session.values.nominal_ref(part) == name => {}
+            State::Free(part) => self.copy(side, part, value),
+            State::Made(part) => {
+                let session = &mut *self.walk.session;
+                let Ref::Value(made) = part else { return };
+                if session.values.provisional(made, &mut session.table) != name {
+                    self.copy(side, part, value);
+                }
+            }
+            State::Sparse(indices, values) => {
+                let to_dense = [indices, values, Ref::Blob(blob)];
+                let device = self.walk.device(self.op);
+                let body = Body::Plain { named: false, args: 0..0, device };
+                self.tails[side].push(b"SparseToDense", to_dense, [value], None, body);
+            }
+        }
+    }
+
+    /// The blob that a zero gradient takes its shape from: the first one that has this gradient on
+    /// the other side and is there whatever side runs.
+    fn shape_source(&self, other: usize, blob: BlobId, state: State) -> BlobId {
+        let (Some(branch), State::Made(part)) = (&self.sides[other], state) else { return blob };
+        let inputs = self.walk.net.inputs(self.op);
+        if inputs.len() > 64 {
+            return blob;
+        }
+        let same = branch.final_gradients.iter().filter(|(_, gradient)| *gradient == Gradient::Dense(part));
+        same.map(|(blob, _)| *blob).find(|blob| inputs.contains(blob)).unwrap_or(blob)
+    }
+
+    fn fill(&mut self, side: usize, like: BlobId, value: ValueId) {
+        self.looks_at.push(Ref::Blob(like));
+        self.tails[side].fill(Ref::Blob(like), 0.0, value, false, None, None);
+    }
+
+    fn copy(&mut self, side: usize, part: Ref, value: ValueId) {
+        let is_free = !self.sides[side].as_ref().is_some_and(|branch| branch.makes(part));
+        if is_free {
+            self.copied.push(part);
+        }
+        self.tails[side].copy(part, value, false, None, None);
+    }
+
+    /// A sparse gradient on one side at least: sparse on both, with nothing in it where the side has
+    /// none; dense where that cannot be.
+    fn sparse_input(&mut self, blob: BlobId, states: [State; 2]) -> Gradient {
+        let like = states.iter().find_map(|state| match state {
+            State::Sparse(indices, _) => self.walk.session.values.like(*indices),
+            _ => None,
+        });
+        let all_sparse = states.iter().all(|state| matches!(state, State::Zero | State::Sparse(..)));
+        let needs_empty = states.contains(&State::Zero);
+        if !all_sparse || (needs_empty && like.is_none()) {
+            let name = self.walk.session.table.suffixed(blob, blobs::GRADIENT);
+            let value = self.outputs.named(self.walk, name);
+            for side in [0, 1] {
+                self.provide(side, blob, states, value);
+            }
+            return Gradient::Dense(Ref::Value(value));
+        }
+        let indices = self.walk.session.table.suffixed(blob, blobs::INDICES);
+        let indices = self.outputs.named(self.walk, indices);
+        let values = self.walk.session.table.suffixed(blob, blobs::VALUES);
+        let values = self.outputs.named(self.walk, values);
+        for side in [0, 1] {
+            match (states[side], like) {
+                (State::Sparse(side_indices, side_values), _) => {
+                    for (part, value) in [(side_indices, indices), (side_values, values)] {
+                        self.copy_unless_named(side, part, value);
+                    }
+                }
+                (_, Some(like)) => self.empty(side, blob, like, indices, values),
+                _ => {}
+            }
+        }
+        self.walk.session.values.set_like(indices, like);
+        Gradient::Sparse(Ref::Value(indices), Ref::Value(values))
+    }
+
+    fn copy_unless_named(&mut self, side: usize, part: Ref, value: ValueId) {
+        let session = &mut *self.walk.session;
+        let name = session.values.nominal(value);
+        let is_named = match part {
+            Ref::Value(made) => session.values.provisional(made, &mut session.table) == name,
+            Ref::Blob(_) => false,
+        };
+        if !is_named {
+            self.copy(side, part, value);
+        }
+    }
+
+    /// No row of `blob`: indices of the type and rank of `like`, and as many rows.
+    fn empty(&mut self, side: usize, blob: BlobId, like: BlobId, indices: ValueId, values: ValueId) {
+        let name = self.walk.session.table.suffixed(blob, b"_grad_no_rows");
+        let nothing = self.outputs.named(self.walk, name);
+        let device = self.walk.device(self.op);
+        let tail = &mut self.tails[side];
+        let mut args = ints_argument("shape", &[0]);
+        args.extend(int_argument("dtype", INT32));
+        let args = tail.arg(&args);
+        tail.push(b"ConstantFill", [], [nothing], None, Body::Plain { named: false, args, device });
+        let mut gather = |from: BlobId, at: ValueId, to: ValueId| {
+            let body = Body::Plain { named: false, args: 0..0, device };
+            tail.push(b"Gather", [Ref::Blob(from), Ref::Value(at)], [to], None, body);
+        };
+        gather(like, nothing, indices);
+        gather(blob, indices, values);
+        self.looks_at.push(Ref::Blob(blob));
+        self.copied.push(Ref::Blob(like));
+    }
+
+    /// Gradients of blobs that only one side knows. Nobody reads them behind the If; but a gradient
+    /// operator that lists an output makes it, as in the reference.
+    fn local_zeros(&mut self) {
+        let listed: FxHashSet<BlobId> = self.walk.net.blobs()[self.walk.net.input_places(self.op)]
+            .iter()
+            .chain(self.walk.net.outputs(self.op))
+            .copied()
+            .collect();
+        for side in [0, 1] {
+            let Some(branch) = &self.sides[side] else { continue };
+            let read: FxHashSet<Ref> = branch.reads().into_iter().collect();
+            let mut owner: FxHashMap<BlobId, BlobId> = FxHashMap::default();
+            let session = &mut *self.walk.session;
+            for (blob, gradient) in &branch.final_gradients {
+                if let Gradient::Dense(Ref::Value(value)) = gradient {
+                    if branch.makes(Ref::Value(*value)) {
+                        let name = session.values.provisional(*value, &mut session.table);
+                        owner.entry(name).or_insert(*blob);
+                    }
+                }
+            }
+            let mut other_writes = FxHashSet::default();
+            if let Some(other) = &self.sides[1 - side] {
+                for part in other.writes() {
+                    if let Ref::Value(value) = part {
+                        other_writes.insert(session.values.provisional(value, &mut session.table));
+                    }
+                }
+            }
+            let mut wanted = Vec::new();
+            for part in branch.writes() {
+                let Ref::Value(value) = part else { continue };
+                let name = session.values.provisional(value, &mut session.table);
+                let Some(blob) = owner.remove(&name) else { continue };
+                let known = listed.contains(&blob) || read.contains(&Ref::Blob(blob));
+                if other_writes.contains(&name) || self.claims.contains_key(&name) || !known {
+                    continue;
+                }
+                wanted.push((blob, name));
+            }
+            for (blob, name) in wanted {
+                let value = self.outputs.named(self.walk, name);
+                match self.seeds.get(&blob).copied() {
+                    Some(seed) if self.walk.session.values.nominal_ref(seed) == name => {}
+                    Some(seed) => self.copy(1 - side, seed, value),
+                    None if self.walk.is_known_before(self.op, blob) => {
+                        self.fill(1 - side, blob, value);
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Puts both sides into one operator.
+    fn finish(mut self) -> Result<()> {
+        let (op, view) = (self.op, self.walk.net.ops()[self.op].view);
+        let mut met = FxHashSet::default();
+        let mut inputs = vec![outer_read(self.walk, op, Ref::Blob(self.walk.net.inputs(op)[0]))?];
+        met.insert(inputs[0]);
+        let mut reads: Vec<Ref> = self.sides.iter().flatten().flat_map(Branch::reads).collect();
+        reads.append(&mut self.copied);
+        for part in reads {
+            let part = outer_read(self.walk, op, part)?;
+            if met.insert(part) {
+                inputs.push(part);
+            }
+        }
+        let changes = self.sides.iter().flatten().flat_map(Branch::changes).collect();
+        let [then_branch, else_branch] = self.sides;
+        let [then_tail, else_tail] = self.tails;
+        let mut args = Vec::with_capacity(2);
+        let then_forward = then_branch.as_ref().map(|branch| branch.forward);
+        if let Some(mut branch) = then_branch {
+            branch.net.append(then_tail);
+            args.push(ControlArg::Net("then_net", NetHead::of(branch.forward, "_grad"), branch.net));
+        }
+        match (else_branch, then_forward) {
+            (Some(mut branch), _) => {
+                branch.net.append(else_tail);
+                args.push(ControlArg::Net("else_net", NetHead::of(branch.forward, "_grad"), branch.net));
+            }
+            (None, Some(forward)) if !else_tail.ops.is_empty() => {
+                let head = NetHead::of(forward, "_grad_auto_else_zero_blobs_");
+                args.push(ControlArg::Net("else_net", head, else_tail));
+            }
+            _ => {}
+        }
+        let control = Control { forward: view, args, changes, looks_at: self.looks_at };
+        self.walk.push_control(op, b"If", inputs, self.outputs.order, control);
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! The gradients of Do, If and While.
+//!
+//! Each differentiates the nets it holds by a walk of their own and puts the result into one
+//! gradient operator of the same type. If and While run their nets in the workspace around them; a
+//! Do has a workspace of its own, whose blobs are bound to outer ones.
+
+mod bindings;
+mod branch;
+mod do_op;
+mod if_op;
+mod seeds;
+mod while_op;
+
+use std::borrow::Cow;
+
+use crate::backward::Walk;
+use crate::error::{Error, Kind, Result};
+use crate::gradient::{Gradient, Ref};
+use crate::message::{NetRef, OpRef};
+
+/// Appends the gradient operators of a Do, If or While and says what its inputs get.
+pub(crate) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Vec<Gradient>> {
+    stacker::maybe_grow(crate::session::RED_ZONE, crate::session::STACK, || {
+        match walk.net.ops()[op].view.op_type {
+            b"Do" => do_op::differentiate(walk, op),
+            b"If" => if_op::differentiate(walk, op),
+            b"While" => while_op::differentiate(walk, op),
+            _ => Err(Error::new(Kind::Internal, "this operator is no control flow")),
+        }
+    })
+}
+
+/// A net among an operator's arguments.
+fn net_argument<'a>(
+    walk: &Walk<'_, '_, 'a>,
+    op: &OpRef<'a>,
+    name: &str,
+) -> Result<Option<NetRef<'a>>> {
+    let Some(argument) = op.args().find(|argument| argument.name() == name.as_bytes()) else {
+        return Ok(None);
+    };
+    argument.check()?;
+    Ok(Some(match argument.net() {
+        // The reference reads a net that is not set as an empty one.
+        None => NetRef { bytes: &[] },
+        Some(Cow::Borrowed(bytes)) => NetRef { bytes },
+        Some(Cow::Owned(bytes)) => {
+            NetRef { bytes: walk.session.table.bump().alloc_slice_copy(&bytes) }
+        }
+    }))
+}
+
+/// The refusal of an operator that is not what control flow must be.
+fn control_error(what: impl Into<String>, hint: &str) -> Error {
+    Error::new(Kind::Control, what).hint(hint)
+}
+
+/// A blob that is read inside an If or While, seen from the net around it.
+fn outer_read(walk: &Walk<'_, '_, '_>, op: usize, part: Ref) -> Result<Ref> {
+    let Ref::Blob(blob) = part else { return Ok(part) };
+    if walk.lenient {
+        return Ok(part);
+    }
+    for places in [walk.net.output_places(op), walk.net.input_places(op)] {
+        if let Some(at) = walk.net.blobs()[places.clone()].iter().rposition(|other| *other == blob) {
+            return walk.forward(op, walk.ssa.at[places.start + at], false);
+        }
+    }
+    Err(Error::new(
+        Kind::OutOfScope,
+        format!(
+            "its gradient needs {:?}, which is neither an input nor an output of it",
+            walk.session.shown(blob)
+        ),
+    )
+    .hint("list the blob among its inputs or outputs, or put the branch into a Do")
+    .blob(walk.session.table.name(blob)))
+}

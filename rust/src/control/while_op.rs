@@ -1,0 +1,386 @@
+//! The gradient of a While: a loop over the workspaces that the forward turns have left, last first.
+//!
+//! A blob that the body changes hands its gradient from turn to turn: the condition net copies what
+//! one turn made to where the next one starts from. A blob that every turn reads collects its
+//! gradient over the turns.
+
+use rustc_hash::FxHashSet;
+
+use crate::backward::Walk;
+use crate::blobs::BlobId;
+use crate::error::{Error, Kind, Result};
+use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
+use crate::makers::{self, Entry};
+use crate::message::{NetRef, OpRef};
+use crate::net::Net;
+
+use super::branch::{Branch, Outputs};
+use super::seeds::{apart, seeds, Seed};
+use super::{control_error, net_argument, outer_read};
+
+/// The name of the net that ends the gradient loop; its condition blob is named after it.
+const CONDITION_NET: &[u8] = b"gradient_loop_cond_net";
+
+pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Vec<Gradient>> {
+    let view = walk.net.ops()[op].view;
+    if walk.net.inputs(op).is_empty() {
+        return Err(control_error("this While has no input", "its first input is the condition"));
+    }
+    let seeds = seeds(walk, op, usize::MAX)?;
+    let forward = net_argument(walk, &view, "loop_net")?
+        .ok_or_else(|| control_error("this While has no argument loop_net", "give it one"))?;
+    let workspace = check_body(walk, forward)?;
+
+    // What a seed is finally called shows when the loop has been differentiated.
+    let placeholders: Vec<Seed> = seeds
+        .iter()
+        .map(|seed| Seed { output: seed.output, gradient: Ref::Value(apart(walk, seed)) })
+        .collect();
+    let branch = Branch::differentiate(walk, op, forward, &placeholders)?;
+    check_turns(walk, op, &view, forward, &branch)?;
+    Loop::new(walk, op, workspace, seeds, placeholders, branch).finish()
+}
+
+/// The body must be a single Do that makes a new workspace for each turn.
+fn check_body<'a>(walk: &mut Walk<'_, '_, 'a>, forward: NetRef<'a>) -> Result<BlobId> {
+    let net = Net::read(forward, &mut walk.session.table)?;
+    let [body] = net.ops() else {
+        return Err(control_error(
+            format!("the loop_net of this While has {} operators", net.ops().len()),
+            "its gradient needs a single Do as the body of the loop",
+        ));
+    };
+    if body.view.op_type != b"Do" {
+        return Err(control_error(
+            "the loop_net of this While is no Do",
+            "its gradient needs a single Do as the body of the loop",
+        ));
+    }
+    let reuses = body.view.args().find(|argument| argument.name() == b"reuse_workspace");
+    if reuses.is_some_and(|argument| argument.i().is_some_and(|flag| flag != 0)) {
+        return Err(control_error(
+            "the body of this While reuses its workspace",
+            "leave out reuse_workspace: the gradient needs the workspace of each turn",
+        ));
+    }
+    net.outputs(0).last().copied().ok_or_else(|| {
+        control_error("the body of this While has no output", "its last one is the workspace")
+    })
+}
+
+/// Refuses loops whose turns the gradient cannot tell apart.
+fn check_turns<'a>(
+    walk: &mut Walk<'_, '_, 'a>,
+    op: usize,
+    view: &OpRef<'a>,
+    forward: NetRef<'a>,
+    branch: &Branch<'a>,
+) -> Result<()> {
+    let condition = walk.net.inputs(op)[0];
+    let body = Net::read(forward, &mut walk.session.table)?;
+    let body_writes = body.outputs(0);
+    let condition_net = match net_argument(walk, view, "cond_net")? {
+        Some(net) => Some(Net::read(net, &mut walk.session.table)?),
+        None => None,
+    };
+    if let Some(net) = &condition_net {
+        let touched: FxHashSet<BlobId> =
+            branch.final_gradients.iter().map(|(blob, _)| *blob).collect();
+        for (at, written) in
+            (0..net.ops().len()).flat_map(|at| net.outputs(at).iter().map(move |blob| (at, blob)))
+        {
+            let silent = matches!(makers::lookup(net.ops()[at].view.op_type), Entry::Silent);
+            if touched.contains(written) && !silent {
+                return Err(Error::new(
+                    Kind::Inexpressible,
+                    format!(
+                        "the condition net writes {:?}, which the gradient goes through",
+                        walk.session.shown(*written)
+                    ),
+                )
+                .hint("move that operator into the body of the loop")
+                .blob(walk.session.table.name(*written)));
+            }
+        }
+    }
+    let may_turn_again = condition_net.is_some() || body_writes.contains(&condition);
+    let copies = body.ops()[0].view.args().any(|argument| {
+        argument.name() == b"copy_external_blobs" && argument.i().is_some_and(|flag| flag != 0)
+    });
+    if copies || !may_turn_again {
+        return Ok(());
+    }
+    let changing = branch.reads().into_iter().find_map(|part| match part {
+        Ref::Blob(blob) if Some(&blob) != body_writes.last() && body_writes.contains(&blob) => {
+            Some(blob)
+        }
+        _ => None,
+    });
+    match changing {
+        None => Ok(()),
+        Some(blob) => Err(Error::new(
+            Kind::Inexpressible,
+            format!(
+                "the gradient of each turn needs {:?} as that turn left it, and only the last turn's \
+                 is kept",
+                walk.session.shown(blob)
+            ),
+        )
+        .hint("set copy_external_blobs on the Do that is the body of the loop")
+        .blob(walk.session.table.name(blob))),
+    }
+}
+
+/// A gradient loop under construction.
+struct Loop<'l, 'w, 's, 'a> {
+    walk: &'l mut Walk<'w, 's, 'a>,
+    op: usize,
+    workspace: BlobId,
+    seeds: Vec<Seed>,
+    placeholders: Vec<Seed>,
+    branch: Branch<'a>,
+    outputs: Outputs,
+    /// Blobs whose gradient goes from turn to turn: where it starts from, and where a turn leaves it.
+    carried: Vec<(Ref, ValueId)>,
+    /// Values that start at zero, and the blobs that give the shape.
+    zeros: Vec<(BlobId, ValueId)>,
+    /// Operators behind the body's gradient in each turn.
+    tail: GradientNet<'a>,
+    looks_at: Vec<Ref>,
+}
+
+impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
+    fn new(
+        walk: &'l mut Walk<'w, 's, 'a>,
+        op: usize,
+        workspace: BlobId,
+        seeds: Vec<Seed>,
+        placeholders: Vec<Seed>,
+        branch: Branch<'a>,
+    ) -> Self {
+        Self {
+            walk,
+            op,
+            workspace,
+            seeds,
+            placeholders,
+            branch,
+            outputs: Outputs::default(),
+            carried: Vec::new(),
+            zeros: Vec::new(),
+            tail: GradientNet::default(),
+            looks_at: Vec::new(),
+        }
+    }
+
+    fn finish(mut self) -> Result<Vec<Gradient>> {
+        let incoming: rustc_hash::FxHashMap<BlobId, Gradient> =
+            self.branch.incoming.iter().copied().collect();
+        let is_seed: FxHashSet<BlobId> = self.seeds.iter().map(|seed| seed.output).collect();
+        let mut gradients = rustc_hash::FxHashMap::default();
+        self.check_carried(&incoming, &is_seed)?;
+
+        // Summands first: what a net writes is taken in under the names that there are by then.
+        let mut collected = Vec::new();
+        for (blob, gradient) in self.branch.incoming.clone() {
+            if !is_seed.contains(&blob) {
+                collected.push((blob, self.collect(blob, gradient)));
+            }
+        }
+        self.outputs.take(self.walk, &self.branch);
+        for (blob, sum) in collected {
+            gradients.insert(blob, Gradient::Dense(Ref::Value(sum)));
+            self.outputs.insert(self.walk.session.values.nominal(sum), sum);
+        }
+        for at in 0..self.placeholders.len() {
+            let Seed { output, gradient: start } = self.placeholders[at];
+            let value = match incoming.get(&output) {
+                Some(Gradient::Dense(part)) if *part == start => {
+                    gradients.insert(output, Gradient::Dense(self.seeds[at].gradient));
+                    continue;
+                }
+                Some(Gradient::Dense(Ref::Value(value))) if self.branch.makes(Ref::Value(*value)) => {
+                    let session = &mut *self.walk.session;
+                    let name = session.values.provisional(*value, &mut session.table);
+                    self.outputs.named(self.walk, name)
+                }
+                Some(Gradient::None) | None => self.forgotten(output),
+                Some(_) => return Err(self.sparse_between_turns(output)),
+            };
+            gradients.insert(output, Gradient::Dense(Ref::Value(value)));
+            self.carried.push((start, value));
+        }
+        self.settle_seeds(&mut gradients);
+        self.push()?;
+        let inputs = self.walk.net.inputs(self.op);
+        Ok(inputs.iter().map(|blob| gradients.get(blob).copied().unwrap_or_default()).collect())
+    }
+
+    /// A blob that the body changes and that takes part in the gradient without having one behind the
+    /// loop: the gradient that one turn gives it is what the turn before starts from.
+    fn check_carried(
+        &self,
+        incoming: &rustc_hash::FxHashMap<BlobId, Gradient>,
+        is_seed: &FxHashSet<BlobId>,
+    ) -> Result<()> {
+        for output in self.walk.net.outputs(self.op) {
+            let gets = incoming.get(output).is_some_and(|gradient| !gradient.is_none());
+            if gets && !is_seed.contains(output) {
+                return Err(Error::new(
+                    Kind::Inexpressible,
+                    format!(
+                        "{:?} goes from turn to turn and gets a gradient in each, but has none behind \
+                         the loop",
+                        self.walk.session.shown(*output)
+                    ),
+                )
+                .hint("give a gradient of zeros for it: make it a target whose gradient is zero")
+                .blob(self.walk.session.table.name(*output)));
+            }
+        }
+        Ok(())
+    }
+
+    fn sparse_between_turns(&self, blob: BlobId) -> Error {
+        Error::new(
+            Kind::Inexpressible,
+            format!(
+                "{:?} goes from turn to turn and has a sparse gradient",
+                self.walk.session.shown(blob)
+            ),
+        )
+        .hint("put an EnsureDense before the look-up")
+        .blob(self.walk.session.table.name(blob))
+    }
+
+    /// The sum over the turns of the gradient of a blob that each of them reads.
+    fn collect(&mut self, blob: BlobId, gradient: Gradient) -> ValueId {
+        let session = &mut *self.walk.session;
+        let usual = session.table.suffixed(blob, crate::blobs::GRADIENT);
+        let (turn, name) = match gradient {
+            Gradient::Dense(Ref::Value(value)) => {
+                (value, session.values.provisional(value, &mut session.table))
+            }
+            _ => (session.values.add(usual), usual),
+        };
+        let sum = session.values.add(name);
+        session.values.split(turn, Some(sum), 0);
+        if let Gradient::Sparse(indices, values) = gradient {
+            let body = Body::Plain { named: false, args: 0..0, device: self.walk.device(self.op) };
+            let inputs = [indices, values, Ref::Blob(blob)];
+            self.tail.push(b"SparseToDense", inputs, [turn], None, body);
+        }
+        self.zeros.push((blob, sum));
+        let device = self.walk.sum_device_of(self.op);
+        let body = Body::Plain { named: true, args: 0..0, device: Some(device) };
+        self.tail.push(b"Sum", [Ref::Value(sum), Ref::Value(turn)], [sum], None, body);
+        sum
+    }
+
+    /// Each turn overwrites the blob without reading it: what comes from before has no influence.
+    fn forgotten(&mut self, blob: BlobId) -> ValueId {
+        let name = self.walk.session.table.suffixed(blob, crate::blobs::GRADIENT);
+        let value = self.outputs.named(self.walk, name);
+        self.tail.fill(Ref::Blob(blob), 0.0, value, false, None, None);
+        self.looks_at.push(Ref::Blob(blob));
+        value
+    }
+
+    /// Decides which seeds can be used as they are. A loop writes into those that are carried; so
+    /// what others need, or what another blob of the loop is called, is copied first.
+    fn settle_seeds(&mut self, gradients: &mut rustc_hash::FxHashMap<BlobId, Gradient>) {
+        let mut taken = FxHashSet::default();
+        for (seed, placeholder) in self.seeds.iter().zip(&self.placeholders) {
+            let Ref::Value(place) = placeholder.gradient else { continue };
+            let name = self.walk.session.values.nominal_ref(seed.gradient);
+            let is_carried = self.carried.iter().any(|(start, _)| *start == placeholder.gradient);
+            let mine = gradients.get(&seed.output).copied();
+            let is_handed_on = mine == Some(Gradient::Dense(seed.gradient));
+            let clashes = !taken.insert(name)
+                || self.outputs.writes(name)
+                || (is_carried && self.walk.is_needed_by_others(self.op, name));
+            match (clashes && !is_handed_on, seed.gradient) {
+                (false, Ref::Value(value)) => self.walk.session.values.same(place, value),
+                _ => self.walk.out.copy(seed.gradient, place, false, None, Some(self.op as u32)),
+            }
+        }
+    }
+
+    fn push(&mut self) -> Result<()> {
+        let this = self;
+        let op = this.op;
+        let starts = this.carried.iter().map(|(start, _)| *start);
+        let changes: Vec<Ref> = starts.chain(this.branch.changes()).collect();
+        this.walk.protect_outputs(op, &this.outputs.order, &changes);
+        let head = NetHead::of(this.branch.forward, "_grad");
+        let condition = this.condition_name();
+        let net_name = this.walk.session.table.name(condition);
+        let cond_name = this.walk.session.table.suffixed(condition, b"/cond");
+        let cond = this.walk.session.values.add(cond_name);
+        let workspace = Ref::Blob(this.workspace);
+        let plain = || Body::Plain { named: true, args: 0..0, device: None };
+
+        let mut cond_net = GradientNet::default();
+        cond_net.push(b"HasScope", [workspace], [cond], None, plain());
+        let mut external_inputs = vec![workspace];
+        let forward = Some(op as u32);
+        this.walk.out.push(b"HasScope", [workspace], [cond], forward, plain());
+        for (start, value) in &this.carried {
+            let Ref::Value(start_value) = start else { continue };
+            cond_net.push(b"Copy", [Ref::Value(*value)], [*start_value], None, plain());
+            external_inputs.push(Ref::Value(*value));
+            this.walk.out.push(b"Copy", [*start], [*value], forward, plain());
+        }
+        for (blob, value) in &this.zeros {
+            this.walk.out.fill(Ref::Blob(*blob), 0.0, *value, false, None, forward);
+        }
+
+        let mut inputs = vec![Ref::Value(cond)];
+        let mut met = FxHashSet::default();
+        for part in this.branch.reads() {
+            let part = outer_read(this.walk, op, part)?;
+            if met.insert(part) {
+                inputs.push(part);
+            }
+        }
+        inputs.extend(this.zeros.iter().map(|(_, value)| Ref::Value(*value)));
+        let mut loop_net = std::mem::take(&mut this.branch.net);
+        loop_net.append(std::mem::take(&mut this.tail));
+        let cond_head = NetHead {
+            forward: None,
+            suffix: "",
+            always_named: false,
+            name: net_name.to_vec(),
+            external_inputs,
+        };
+        let control = Control {
+            forward: this.walk.net.ops()[op].view,
+            args: vec![
+                ControlArg::Net("loop_net", head, loop_net),
+                ControlArg::Net("cond_net", cond_head, cond_net),
+            ],
+            changes,
+            looks_at: std::mem::take(&mut this.looks_at),
+        };
+        let outputs = std::mem::take(&mut this.outputs.order);
+        this.walk.push_control(op, b"While", inputs, outputs, control);
+        Ok(())
+    }
+
+    /// A name that no loop of this answer has yet, and no net that holds gradient loops already.
+    fn condition_name(&mut self) -> BlobId {
+        let session = &mut *self.walk.session;
+        loop {
+            let number = session.loops;
+            session.loops += 1;
+            let mut name = CONDITION_NET.to_vec();
+            if number > 0 {
+                name.extend_from_slice(format!("_{number}").as_bytes());
+            }
+            let blob = [&name[..], b"/cond"].concat();
+            if session.table.get(&blob).is_none() {
+                return session.table.intern_copy(&name);
+            }
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! Asks for the gradient of one forward operator: a native maker, control flow, or a function that
+//! somebody registered.
+
+use smallvec::SmallVec;
+
+use crate::backward::{Found, Walk};
+use crate::blobs::{self, BlobId, BlobTable};
+use crate::control;
+use crate::error::{Error, Kind, Result};
+use crate::gradient::{Body, Gradient, Ref, ValueId, Values};
+use crate::makers::words::{Answer, GradientSlot, Question, Slot};
+use crate::makers::{self, Entry};
+use crate::message::OpRef;
+use crate::session::Named;
+use crate::ssa::VersionId;
+
+impl<'a> Walk<'_, '_, 'a> {
+    /// Appends the gradient operators of a forward operator and says what its inputs get.
+    pub(crate) fn differentiate(&mut self, op: usize) -> Result<Vec<Gradient>> {
+        let op_type = self.net.ops()[op].view.op_type;
+        if matches!(makers::lookup(op_type), Entry::Control) {
+            return if self.session.hook.knows(op_type) {
+                self.ask(op)
+            } else {
+                control::differentiate(self, op)
+            };
+        }
+        let g_output = self.g_output(op);
+        let forms = Self::forms(&g_output);
+        let mut answer = std::mem::take(&mut self.session.answer);
+        let question = Question {
+            op: &self.net.ops()[op].view,
+            inputs: self.net.inputs(op),
+            outputs: self.net.outputs(op),
+            g_output: &forms,
+        };
+        let gradients = match makers::answer(op_type, &question, &mut answer) {
+            Ok(()) => self.carry_out(op, &answer, &g_output),
+            Err(_) if self.session.hook.knows(op_type) => self.ask(op),
+            Err(error) => Err(error),
+        };
+        self.session.answer = answer;
+        gradients
+    }
+
+    fn carry_out(&mut self, op: usize, answer: &Answer, g_output: &[Found]) -> Result<Vec<Gradient>> {
+        let inputs = self.net.input_places(op);
+        self.protect_from(op, answer, g_output);
+        let mut names = SlotNames::new(answer, inputs.len());
+        let mut made = SmallVec::<[ValueId; 8]>::new();
+        for planned in &answer.ops {
+            let slots = |range: &std::ops::Range<u32>| {
+                &answer.slots[range.start as usize..range.end as usize]
+            };
+            let mut reads = SmallVec::<[Ref; 8]>::new();
+            for slot in slots(&planned.inputs) {
+                reads.push(self.read(op, *slot, g_output, &names)?);
+            }
+            made.clear();
+            for slot in slots(&planned.outputs) {
+                let value = match self.output(op, *slot, g_output) {
+                    Some(value) => value,
+                    None => names.write(
+                        *slot,
+                        self.net.inputs(op),
+                        self.net.outputs(op),
+                        &mut self.session.values,
+                        &mut self.session.table,
+                    ),
+                };
+                made.push(value);
+            }
+            let own = &answer.args[planned.args.start as usize..planned.args.end as usize];
+            let body = Body::Maker {
+                forward: self.net.ops()[op].view,
+                own: self.out.arg(own),
+                copy_args: planned.copy_args,
+            };
+            let outputs = made.iter().copied();
+            self.out.push(planned.op_type.as_bytes(), reads, outputs, Some(op as u32), body);
+        }
+        let gradient = |walk: &Self, slot: GradientSlot| -> Result<Gradient> {
+            Ok(match slot {
+                GradientSlot::None => Gradient::None,
+                GradientSlot::Dense(slot) => Gradient::Dense(walk.read(op, slot, g_output, &names)?),
+                GradientSlot::Sparse(indices, values) => Gradient::Sparse(
+                    walk.read(op, indices, g_output, &names)?,
+                    walk.read(op, values, g_output, &names)?,
+                ),
+            })
+        };
+        answer.g_input.iter().map(|slot| gradient(self, *slot)).collect()
+    }
+
+    /// Copies what others need and these operators are about to overwrite.
+    fn protect_from(&mut self, op: usize, answer: &Answer, g_output: &[Found]) {
+        if !self.has_shared() {
+            return;
+        }
+        let first_input = self.net.input_places(op).start;
+        for planned in &answer.ops {
+            for at in planned.outputs.clone() {
+                let slot = answer.slots[at as usize];
+                let (name, target) = match slot {
+                    Slot::GI(k) | Slot::GiIndices(k) | Slot::GiValues(k) => {
+                        let suffix = match slot {
+                            Slot::GI(_) => blobs::GRADIENT,
+                            Slot::GiIndices(_) => blobs::INDICES,
+                            _ => blobs::VALUES,
+                        };
+                        let Some(&input) = self.net.inputs(op).get(k as usize) else { continue };
+                        let name = self.session.table.suffixed(input, suffix);
+                        (name, Some(self.ssa.at[first_input + k as usize]))
+                    }
+                    Slot::GO(_) => match self.output(op, slot, g_output) {
+                        Some(value) => (self.session.values.nominal(value), None),
+                        None => continue,
+                    },
+                    _ => continue,
+                };
+                // A second summand never keeps its name, so it overwrites nothing.
+                if !target.is_some_and(|version| self.is_split(version)) {
+                    self.protect(op, name, target);
+                }
+            }
+        }
+    }
+
+    /// A gradient operator that works on an output's gradient in place.
+    fn output(&self, op: usize, slot: Slot, g_output: &[Found]) -> Option<ValueId> {
+        let Slot::GO(k) = slot else { return None };
+        let found = g_output.get(k as usize)?;
+        match self.usable(op, k as usize, found).ok()? {
+            Gradient::Dense(Ref::Value(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn read(&self, op: usize, slot: Slot, g_output: &[Found], names: &SlotNames<'_>) -> Result<Ref> {
+        let at = |range: std::ops::Range<usize>, k: u32| {
+            self.ssa.at[range].get(k as usize).copied().ok_or_else(|| missing_slot(slot))
+        };
+        let gradient = |k: u32| match g_output.get(k as usize) {
+            Some(found) => self.usable(op, k as usize, found),
+            None => Err(missing_slot(slot)),
+        };
+        match slot {
+            Slot::I(k) => self.forward(op, at(self.net.input_places(op), k)?, false),
+            Slot::Shape(k) => self.forward(op, at(self.net.input_places(op), k)?, true),
+            Slot::O(k) => self.forward(op, at(self.net.output_places(op), k)?, false),
+            Slot::GO(k) => match gradient(k)? {
+                Gradient::Dense(part) => Ok(part),
+                _ => Err(missing_slot(slot)),
+            },
+            Slot::GoIndices(k) | Slot::GoValues(k) => match (gradient(k)?, slot) {
+                (Gradient::Sparse(indices, _), Slot::GoIndices(_)) => Ok(indices),
+                (Gradient::Sparse(_, values), _) => Ok(values),
+                _ => Err(missing_slot(slot)),
+            },
+            Slot::GI(_) | Slot::GiIndices(_) | Slot::GiValues(_) | Slot::Local(_) => {
+                names.read(slot).map(Ref::Value).ok_or_else(|| {
+                    Error::new(
+                        Kind::OutOfScope,
+                        "its gradient reads a blob that none of its gradient operators has made",
+                    )
+                    .hint("this form of the operator has no gradient inside a net")
+                })
+            }
+        }
+    }
+
+    /// Asks a registered function.
+    pub(crate) fn ask(&mut self, op: usize) -> Result<Vec<Gradient>> {
+        let g_output = self.g_output(op);
+        let named: Vec<Named> =
+            g_output.iter().map(|found| self.session.named(found.gradient)).collect();
+        let view = self.net.ops()[op].view;
+        let path = std::mem::take(&mut self.session.path);
+        let answer = self.session.hook.ask(view.bytes, &named, &path);
+        self.session.path = path;
+        let (ops, g_input) = answer?;
+        let mut given = Given::new(self, op, &g_output);
+        for bytes in ops {
+            given.add(&bytes)?;
+        }
+        g_input.iter().map(|gradient| given.gradient(gradient)).collect()
+    }
+}
+
+fn missing_slot(slot: Slot) -> Error {
+    Error::new(Kind::Refused, format!("its gradient needs {slot:?}, which is not there"))
+}
+
+/// The values that the slots of one answer stand for.
+struct SlotNames<'n> {
+    answer: &'n Answer,
+    inputs: usize,
+    values: SmallVec<[Option<ValueId>; 16]>,
+}
+
+impl<'n> SlotNames<'n> {
+    fn new(answer: &'n Answer, inputs: usize) -> Self {
+        let values = smallvec::smallvec![None; 3 * inputs + answer.locals.len()];
+        Self { answer, inputs, values }
+    }
+
+    fn index(&self, slot: Slot) -> Option<usize> {
+        Some(match slot {
+            Slot::GI(k) => 3 * k as usize,
+            Slot::GiIndices(k) => 3 * k as usize + 1,
+            Slot::GiValues(k) => 3 * k as usize + 2,
+            Slot::Local(k) => 3 * self.inputs + k as usize,
+            _ => return None,
+        })
+    }
+
+    fn read(&self, slot: Slot) -> Option<ValueId> {
+        self.values[self.index(slot)?]
+    }
+
+    /// A slot is one value however often it is written: the later operators work on it in place.
+    fn write(
+        &mut self,
+        slot: Slot,
+        inputs: &[BlobId],
+        outputs: &[BlobId],
+        values: &mut Values,
+        table: &mut BlobTable<'_>,
+    ) -> ValueId {
+        let index = self.index(slot);
+        if let Some(value) = index.and_then(|index| self.values[index]) {
+            return value;
+        }
+        let value = values.add(slot_name(slot, self.answer, inputs, outputs, table));
+        if let Some(index) = index {
+            self.values[index] = Some(value);
+        }
+        value
+    }
+}
+
+/// The name of the blob that a slot stands for.
+fn slot_name(
+    slot: Slot,
+    answer: &Answer,
+    inputs: &[BlobId],
+    outputs: &[BlobId],
+    table: &mut BlobTable<'_>,
+) -> BlobId {
+    match slot {
+        Slot::I(k) | Slot::Shape(k) => inputs[k as usize],
+        Slot::O(k) => outputs[k as usize],
+        Slot::GI(k) => table.suffixed(inputs[k as usize], blobs::GRADIENT),
+        Slot::GiIndices(k) => table.suffixed(inputs[k as usize], blobs::INDICES),
+        Slot::GiValues(k) => table.suffixed(inputs[k as usize], blobs::VALUES),
+        Slot::GO(k) => table.suffixed(outputs[k as usize], blobs::GRADIENT),
+        Slot::GoIndices(k) => table.suffixed(outputs[k as usize], blobs::INDICES),
+        Slot::GoValues(k) => table.suffixed(outputs[k as usize], blobs::VALUES),
+        Slot::Local(k) => {
+            let local = &answer.locals[k as usize];
+            let base = slot_name(local.base, answer, inputs, outputs, table);
+            table.affixed(local.prefix.as_bytes(), base, local.suffix.as_bytes())
+        }
+    }
+}
+
+/// Takes in what a registered function gave: its names become values.
+struct Given<'g, 'w, 's, 'a> {
+    walk: &'g mut Walk<'w, 's, 'a>,
+    op: usize,
+    g_output: &'g [Found],
+    /// What these operators have written so far, by name; the newest last.
+    written: Vec<(BlobId, ValueId)>,
+    newest: rustc_hash::FxHashMap<BlobId, ValueId>,
+}
+
+impl<'g, 'w, 's, 'a> Given<'g, 'w, 's, 'a> {
+    fn new(walk: &'g mut Walk<'w, 's, 'a>, op: usize, g_output: &'g [Found]) -> Self {
+        Self { walk, op, g_output, written: Vec::new(), newest: rustc_hash::FxHashMap::default() }
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        let bytes: &'a [u8] = self.walk.session.table.bump().alloc_slice_copy(bytes);
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+        let table = &mut self.walk.session.table;
+        let view = OpRef::read(bytes, |name, is_output| {
+            if is_output { &mut outputs } else { &mut inputs }.push(table.intern(name));
+        })?;
+        let reads = inputs.iter().map(|name| self.read(*name)).collect::<Result<Vec<_>>>()?;
+        let mut writes = Vec::with_capacity(outputs.len());
+        for name in outputs {
+            let target = self.target(name);
+            self.walk.protect(self.op, name, target);
+            // Whoever reads a value and writes it again works on it in place.
+            let value = match self.newest.get(&name) {
+                Some(value) if reads.contains(&Ref::Value(*value)) => *value,
+                _ => self.walk.session.values.add(name),
+            };
+            writes.push((name, value));
+        }
+        for (name, value) in &writes {
+            self.newest.insert(*name, *value);
+            self.written.push((*name, *value));
+        }
+        let writes = writes.into_iter().map(|(_, value)| value);
+        let body = Body::Given { op: view };
+        self.walk.out.push(view.op_type, reads, writes, Some(self.op as u32), body);
+        Ok(())
+    }
+
+    /// The version whose usual gradient name this is.
+    fn target(&mut self, name: BlobId) -> Option<VersionId> {
+        let places = self.walk.net.input_places(self.op);
+        let table = &mut self.walk.session.table;
+        self.walk.net.inputs(self.op).iter().zip(places).find_map(|(input, place)| {
+            (table.suffixed(*input, blobs::GRADIENT) == name).then(|| self.walk.ssa.at[place])
+        })
+    }
+
+    /// What a name means to these operators: what they made themselves, a gradient of an output, an
+    /// output, an input, in this order.
+    fn read(&mut self, name: BlobId) -> Result<Ref> {
+        if let Some(value) = self.newest.get(&name) {
+            return Ok(Ref::Value(*value));
+        }
+        if let Some(part) = self.output_gradient(name)? {
+            return Ok(part);
+        }
+        let walk = &*self.walk;
+        for places in [walk.net.output_places(self.op), walk.net.input_places(self.op)] {
+            if let Some(at) = walk.net.blobs()[places.clone()].iter().rposition(|blob| *blob == name) {
+                return walk.forward(self.op, walk.ssa.at[places.start + at], false);
+            }
+        }
+        Err(Error::new(
+            Kind::OutOfScope,
+            format!(
+                "its gradient reads {:?}, which is neither an input, an output or a gradient of an \
+                 output, nor made by an earlier gradient operator of it",
+                walk.session.shown(name)
+            ),
+        )
+        .hint("list the blob among the operator's inputs or outputs")
+        .blob(walk.session.table.name(name)))
+    }
+
+    fn output_gradient(&self, name: BlobId) -> Result<Option<Ref>> {
+        let mut found_part = None;
+        for (k, found) in self.g_output.iter().enumerate() {
+            for part in found.gradient.parts() {
+                if self.walk.session.values.nominal_ref(part) == name {
+                    // Which of several outputs is meant cannot be seen, so all of them must be right.
+                    self.walk.usable(self.op, k, found)?;
+                    found_part = Some(part);
+                }
+            }
+        }
+        Ok(found_part)
+    }
+
+    fn gradient(&mut self, named: &Named) -> Result<Gradient> {
+        Ok(match named {
+            Named::None => Gradient::None,
+            Named::Dense(name) => Gradient::Dense(self.part(name)?),
+            Named::Sparse(indices, values) => {
+                Gradient::Sparse(self.part(indices)?, self.part(values)?)
+            }
+        })
+    }
+
+    fn part(&mut self, name: &[u8]) -> Result<Ref> {
+        let name = self.walk.session.table.intern_copy(name);
+        // Several values of one name are several summands: each input takes the next one.
+        if let Some(at) = self.written.iter().position(|(written, _)| *written == name) {
+            let several = self.written.iter().filter(|(written, _)| *written == name).count() > 1;
+            let (_, value) = if several { self.written.remove(at) } else { self.written[at] };
+            return Ok(Ref::Value(value));
+        }
+        if let Some(part) = self.output_gradient(name)? {
+            return Ok(part);
+        }
+        let places = self.walk.net.input_places(self.op);
+        let inputs = self.walk.net.blobs()[places.clone()].iter();
+        if let Some(at) = inputs.clone().position(|blob| *blob == name) {
+            return self.walk.forward(self.op, self.walk.ssa.at[places.start + at], false);
+        }
+        Ok(Ref::Value(self.walk.session.values.add(name)))
+    }
+}
+

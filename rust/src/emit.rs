@@ -1,0 +1,211 @@
+//! Writes an answer out, from its last byte to its first.
+
+use crate::blobs::BlobTable;
+use crate::gradient::{Body, Control, ControlArg, GradientNet, GradientOp, NetHead, Ref, Values};
+use crate::message::{arg, net, op, OpRef};
+use crate::rename::{paste_renamed, Renamed};
+use crate::wire::{fields, Field, Value, Writer};
+
+/// Writes gradient operators.
+pub struct Emitter<'e, 'a> {
+    /// Holds what has been written.
+    pub writer: Writer,
+    values: &'e mut Values,
+    table: &'e mut BlobTable<'a>,
+}
+
+impl<'e, 'a> Emitter<'e, 'a> {
+    /// An emitter for an answer of roughly `capacity` bytes.
+    pub fn new(capacity: usize, values: &'e mut Values, table: &'e mut BlobTable<'a>) -> Self {
+        Self { writer: Writer::with_capacity(capacity), values, table }
+    }
+
+    /// Writes the operators as the `op` fields of a net.
+    pub fn net_ops(&mut self, net: &GradientNet<'a>) {
+        for op in net.ops.iter().rev() {
+            let position = self.writer.position();
+            self.op(net, op);
+            self.writer.close(net::OP, position);
+        }
+    }
+
+    /// Writes one operator, without a field around it.
+    pub fn op(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>) {
+        match &op.body {
+            Body::Maker { forward, own, copy_args } => {
+                self.writer.varint_field(op::IS_GRADIENT_OP, 1);
+                for number in [op::ENGINE, op::DEVICE_OPTION] {
+                    self.paste(forward, |field| field.number == number);
+                }
+                if *copy_args {
+                    self.paste(forward, |field| field.number == op::ARG);
+                }
+                self.writer.bytes(&net.args[own.start as usize..own.end as usize]);
+                self.head(net, op, Some(b""));
+            }
+            Body::Plain { named, args, device } => {
+                if let Some(device) = device {
+                    self.writer.bytes_field(op::DEVICE_OPTION, device);
+                }
+                self.writer.bytes(&net.args[args.start as usize..args.end as usize]);
+                self.head(net, op, named.then_some(&b""[..]));
+            }
+            Body::Given { op: given } => self.given(net, op, given),
+            Body::Control(control) => self.control(net, op, control),
+        }
+    }
+
+    fn name(&mut self, of: Ref) -> &'a [u8] {
+        let id = self.values.name_of(of, self.table);
+        self.table.name(id)
+    }
+
+    /// Type, name, outputs and inputs.
+    fn head(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>, name: Option<&[u8]>) {
+        self.writer.bytes_field(op::TYPE, op.op_type);
+        if let Some(name) = name {
+            self.writer.bytes_field(op::NAME, name);
+        }
+        self.blobs(net, op);
+    }
+
+    fn blobs(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>) {
+        for (number, range) in [(op::OUTPUT, &op.outputs), (op::INPUT, &op.inputs)] {
+            for at in range.clone().rev() {
+                let name = self.name(net.refs[at as usize]);
+                self.writer.bytes_field(number, name);
+            }
+        }
+    }
+
+    /// Pastes the fields of a forward operator that are `wanted`.
+    fn paste(&mut self, forward: &OpRef<'a>, wanted: impl Fn(&Field<'a>) -> bool) {
+        let mut found: smallvec::SmallVec<[&[u8]; 8]> = smallvec::SmallVec::new();
+        found.extend(
+            forward
+                .fields()
+                .filter(|field| wanted(field) && matches!(field.value, Value::Bytes(_)))
+                .map(|field| field.raw),
+        );
+        for raw in found.into_iter().rev() {
+            self.writer.bytes(raw);
+        }
+    }
+
+    /// A registered function's operator: the names of its blobs are ours, the rest is pasted.
+    fn given(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>, given: &OpRef<'a>) {
+        let mut renamed = Renamed::default();
+        for output in net.outputs(op) {
+            let before = self.table.name(self.values.nominal(output));
+            let name = self.name(Ref::Value(output));
+            if name != before {
+                renamed.insert(before, name);
+            }
+        }
+        let rest: Vec<_> =
+            given.fields().filter(|field| field.number != op::INPUT && field.number != op::OUTPUT).collect();
+        for field in rest.iter().rev() {
+            if field.number == op::ARG && !renamed.is_empty() {
+                paste_renamed(&mut self.writer, field, &renamed);
+            } else {
+                self.writer.bytes(field.raw);
+            }
+        }
+        self.blobs(net, op);
+    }
+
+    fn control(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>, control: &Control<'a>) {
+        let forward = &control.forward;
+        // A field of another wire type than the schema's is an unknown field, and kept as one.
+        let rest: Vec<&[u8]> = forward
+            .fields()
+            .filter(|field| match field.number {
+                op::INPUT..=op::CONTROL_INPUT => !matches!(field.value, Value::Bytes(_)),
+                op::IS_GRADIENT_OP => !matches!(field.value, Value::Varint(_)),
+                _ => true,
+            })
+            .map(|field| field.raw)
+            .collect();
+        for raw in rest.into_iter().rev() {
+            self.writer.bytes(raw);
+        }
+        self.writer.varint_field(op::IS_GRADIENT_OP, 1);
+        self.paste(forward, |field| field.number == op::ENGINE);
+        self.paste(forward, |field| field.number == op::DEVICE_OPTION);
+        for argument in control.args.iter().rev() {
+            self.control_arg(argument);
+        }
+        let name = forward.last_string(op::NAME).map(|name| suffixed_name(name, "_grad"));
+        self.head(net, op, name.as_deref());
+    }
+
+    fn control_arg(&mut self, argument: &ControlArg<'a>) {
+        let position = self.writer.position();
+        let name = match argument {
+            ControlArg::Net(name, head, net) => {
+                let position = self.writer.position();
+                self.net(head, net);
+                self.writer.close(arg::N, position);
+                name
+            }
+            ControlArg::Names(name, blobs) => {
+                for blob in blobs.iter().rev() {
+                    let blob = self.name(*blob);
+                    self.writer.bytes_field(arg::STRINGS, blob);
+                }
+                name
+            }
+            ControlArg::Ints(name, ints) => {
+                for int in ints.iter().rev() {
+                    self.writer.varint_field(arg::INTS, u64::from(*int));
+                }
+                name
+            }
+        };
+        self.writer.bytes_field(arg::NAME, name.as_bytes());
+        self.writer.close(op::ARG, position);
+    }
+
+    fn net(&mut self, head: &NetHead<'a>, net: &GradientNet<'a>) {
+        stacker::maybe_grow(crate::session::RED_ZONE, crate::session::STACK, || {
+            for blob in head.external_inputs.iter().rev() {
+                let blob = self.name(*blob);
+                self.writer.bytes_field(net::EXTERNAL_INPUT, blob);
+            }
+            let Some(forward) = head.forward else {
+                self.net_ops(net);
+                self.writer.bytes_field(net::NAME, &head.name);
+                return;
+            };
+            let left_out = [net::NAME, net::OP, net::EXTERNAL_INPUT, net::EXTERNAL_OUTPUT];
+            let rest: Vec<_> = fields(forward.bytes)
+                .filter_map(Result::ok)
+                .filter(|field| {
+                    !left_out.contains(&field.number) || !matches!(field.value, Value::Bytes(_))
+                })
+                .collect();
+            for field in rest.iter().rev() {
+                self.writer.bytes(field.raw);
+            }
+            self.net_ops(net);
+            let name = forward.name().ok().flatten();
+            let name = match name {
+                None if head.always_named => Some(head.suffix.as_bytes().to_vec()),
+                Some(name) if head.always_named => Some([name, head.suffix.as_bytes()].concat()),
+                name => name.map(|name| suffixed_name(name, head.suffix)),
+            };
+            if let Some(name) = name {
+                self.writer.bytes_field(net::NAME, &name);
+            }
+        });
+    }
+}
+
+/// An empty name stays empty: the reference lengthens only names that there are.
+fn suffixed_name(name: &[u8], suffix: &str) -> Vec<u8> {
+    if name.is_empty() {
+        Vec::new()
+    } else {
+        [name, suffix.as_bytes()].concat()
+    }
+}

@@ -1,0 +1,413 @@
+//! What an answer is made of: gradients, the values they are, and the operators that make them.
+//!
+//! A gradient operator does not name the blobs that it writes. It writes *values*, and a value gets
+//! its final name when the answer is written out: a summand of an accumulation is renamed by one
+//! assignment, whatever reads it and however deep inside a branch it is made.
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use crate::blobs::{BlobId, BlobTable};
+use crate::message::{NetRef, OpRef};
+
+/// A value that the backward pass makes or is given.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ValueId(pub u32);
+
+/// What a gradient operator reads: a blob of the forward pass, or a value of the backward pass.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Ref {
+    /// A blob of the forward pass, in the version that it has at the end of it.
+    Blob(BlobId),
+    /// A value of the backward pass.
+    Value(ValueId),
+}
+
+/// The gradient of a blob. No gradient is a value too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Gradient {
+    /// There is none: it counts as zero.
+    #[default]
+    None,
+    /// One blob of the shape of the blob it belongs to.
+    Dense(Ref),
+    /// Row indices, and the rows.
+    Sparse(Ref, Ref),
+}
+
+impl Gradient {
+    /// Whether there is none.
+    pub fn is_none(self) -> bool {
+        self == Gradient::None
+    }
+
+    /// The blobs it consists of.
+    pub fn parts(self) -> impl Iterator<Item = Ref> {
+        let (first, second) = match self {
+            Gradient::None => (None, None),
+            Gradient::Dense(gradient) => (Some(gradient), None),
+            Gradient::Sparse(indices, values) => (Some(indices), Some(values)),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// The same gradient with its parts replaced.
+    #[must_use]
+    pub fn map(self, mut part: impl FnMut(Ref) -> Ref) -> Self {
+        match self {
+            Gradient::None => Gradient::None,
+            Gradient::Dense(gradient) => Gradient::Dense(part(gradient)),
+            Gradient::Sparse(indices, values) => Gradient::Sparse(part(indices), part(values)),
+        }
+    }
+}
+
+/// How a value finally gets its name.
+#[derive(Clone, Copy)]
+enum Name {
+    Plain(BlobId),
+    /// The name of another value.
+    Same(ValueId),
+    /// `_<name>_autosplit_<count>`: a summand of an accumulation.
+    Split { of: Ref, count: u32 },
+}
+
+/// All values of an answer.
+#[derive(Default)]
+pub struct Values {
+    names: Vec<Name>,
+    nominal: Vec<BlobId>,
+    /// Which value another one has the name of; naming forgets it.
+    same: FxHashMap<ValueId, ValueId>,
+    /// Row indices that a gradient operator makes, and a forward blob of their type and rank.
+    like: FxHashMap<ValueId, BlobId>,
+}
+
+impl Values {
+    /// How many values there are; every id is below.
+    pub fn len(&self) -> u32 {
+        self.names.len() as u32
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// A new value that is called `name` unless it is renamed.
+    pub fn add(&mut self, name: BlobId) -> ValueId {
+        let id = ValueId(self.len());
+        self.names.push(Name::Plain(name));
+        self.nominal.push(name);
+        id
+    }
+
+    /// The name that a value was made under.
+    pub fn nominal(&self, value: ValueId) -> BlobId {
+        self.nominal[value.0 as usize]
+    }
+
+    /// The name that a reference was made under.
+    pub fn nominal_ref(&self, of: Ref) -> BlobId {
+        match of {
+            Ref::Blob(blob) => blob,
+            Ref::Value(value) => self.nominal(value),
+        }
+    }
+
+    /// Makes a value a summand of an accumulation called `sum`.
+    pub fn split(&mut self, value: ValueId, sum: Option<ValueId>, count: u32) {
+        let of = match sum {
+            Some(sum) if self.nominal(sum) == self.nominal(value) => Ref::Value(sum),
+            _ => Ref::Blob(self.nominal(value)),
+        };
+        self.names[value.0 as usize] = Name::Split { of, count };
+    }
+
+    /// Lets a value have the name of another one.
+    pub fn same(&mut self, value: ValueId, other: ValueId) {
+        if value != other {
+            self.names[value.0 as usize] = Name::Same(other);
+            self.same.insert(value, other);
+        }
+    }
+
+    /// Whether two values are one: the same, or two sides of one.
+    pub fn is_same(&self, one: ValueId, other: ValueId) -> bool {
+        one == other || self.root(one) == self.root(other)
+    }
+
+    fn root(&self, mut value: ValueId) -> ValueId {
+        while let Some(&other) = self.same.get(&value) {
+            value = other;
+        }
+        value
+    }
+
+    /// Whether a value is a summand of an accumulation.
+    pub fn is_summand(&self, value: ValueId) -> bool {
+        matches!(self.names[value.0 as usize], Name::Split { .. })
+    }
+
+    /// The name of a value as it would be if nothing were renamed any more.
+    pub fn provisional(&mut self, value: ValueId, table: &mut BlobTable<'_>) -> BlobId {
+        let mut counts = Vec::new();
+        let mut at = value;
+        let mut name = loop {
+            match self.names[at.0 as usize] {
+                Name::Plain(name) => break name,
+                Name::Same(other) => at = other,
+                Name::Split { of, count } => {
+                    counts.push(count);
+                    match of {
+                        Ref::Blob(name) => break name,
+                        Ref::Value(other) => at = other,
+                    }
+                }
+            }
+        };
+        for count in counts.into_iter().rev() {
+            name = split_name(table, name, count);
+        }
+        name
+    }
+
+    /// A forward blob that has the type and the rank of these row indices, if one is known.
+    pub fn like(&self, indices: Ref) -> Option<BlobId> {
+        match indices {
+            Ref::Blob(blob) => Some(blob),
+            Ref::Value(value) => self.like.get(&value).copied(),
+        }
+    }
+
+    /// Says which forward blob has the type and the rank of these row indices.
+    pub fn set_like(&mut self, indices: ValueId, blob: Option<BlobId>) {
+        if let Some(blob) = blob {
+            self.like.insert(indices, blob);
+        }
+    }
+
+    /// The final name of a value. Only to be asked when nothing is renamed any more.
+    pub fn name(&mut self, value: ValueId, table: &mut BlobTable<'_>) -> BlobId {
+        if let Name::Plain(name) = self.names[value.0 as usize] {
+            return name;
+        }
+        // Names refer to each other as deep as nets are nested: no recursion here.
+        let mut waiting = vec![value];
+        let mut known = None;
+        while let Some(&value) = waiting.last() {
+            let name = match (self.names[value.0 as usize], known.take()) {
+                (Name::Plain(name), _) | (Name::Same(_), Some(name)) => name,
+                (Name::Split { of: Ref::Blob(name), count }, _)
+                | (Name::Split { count, .. }, Some(name)) => split_name(table, name, count),
+                (Name::Same(other) | Name::Split { of: Ref::Value(other), .. }, None) => {
+                    waiting.push(other);
+                    continue;
+                }
+            };
+            self.names[value.0 as usize] = Name::Plain(name);
+            known = Some(name);
+            waiting.pop();
+        }
+        match self.names[value.0 as usize] {
+            Name::Plain(name) => name,
+            _ => self.nominal(value),
+        }
+    }
+
+    /// The final name of a reference.
+    pub fn name_of(&mut self, of: Ref, table: &mut BlobTable<'_>) -> BlobId {
+        match of {
+            Ref::Blob(blob) => blob,
+            Ref::Value(value) => self.name(value, table),
+        }
+    }
+}
+
+fn split_name(table: &mut BlobTable<'_>, name: BlobId, count: u32) -> BlobId {
+    table.affixed(b"_", name, format!("_autosplit_{count}").as_bytes())
+}
+
+/// The operators of one gradient net, in order.
+#[derive(Default)]
+pub struct GradientNet<'a> {
+    /// The operators.
+    pub ops: Vec<GradientOp<'a>>,
+    /// Their inputs and outputs.
+    pub refs: Vec<Ref>,
+    /// Serialized `arg` fields of theirs.
+    pub args: Vec<u8>,
+}
+
+/// One gradient operator.
+pub struct GradientOp<'a> {
+    /// Its type.
+    pub op_type: &'a [u8],
+    /// Its inputs, in [`GradientNet::refs`].
+    pub inputs: Range<u32>,
+    /// Its outputs, there too: values, and the workspaces of Dos.
+    pub outputs: Range<u32>,
+    /// The index of the forward operator that it serves; `None` for those that start the pass.
+    pub forward: Option<u32>,
+    /// Everything else.
+    pub body: Body<'a>,
+}
+
+/// The rest of a gradient operator's message.
+pub enum Body<'a> {
+    /// As a native maker plans it: the device, the engine and, mostly, the arguments of the forward
+    /// operator.
+    Maker {
+        /// The forward operator.
+        forward: OpRef<'a>,
+        /// Arguments of its own, in [`GradientNet::args`].
+        own: Range<u32>,
+        /// Whether the forward operator's arguments follow.
+        copy_args: bool,
+    },
+    /// A helper: a fill, a copy, a sum.
+    Plain {
+        /// Whether the field `name` is there, empty.
+        named: bool,
+        /// Arguments, in [`GradientNet::args`].
+        args: Range<u32>,
+        /// The device option.
+        device: Option<&'a [u8]>,
+    },
+    /// As a registered function gave it; only the names of blobs can change.
+    Given {
+        /// The message.
+        op: OpRef<'a>,
+    },
+    /// The gradient of a Do, If or While.
+    Control(Box<Control<'a>>),
+}
+
+/// What the gradient of a Do, If or While has beside inputs and outputs.
+pub struct Control<'a> {
+    /// The forward operator, whose other fields go over.
+    pub forward: OpRef<'a>,
+    /// The arguments, in order.
+    pub args: Vec<ControlArg<'a>>,
+    /// Blobs of this net that the operator changes although they are not among its outputs.
+    pub changes: Vec<Ref>,
+    /// Blobs of this net that it reads although they are not among its inputs.
+    pub looks_at: Vec<Ref>,
+}
+
+/// An argument of a gradient Do, If or While.
+pub enum ControlArg<'a> {
+    /// A net.
+    Net(&'static str, NetHead<'a>, GradientNet<'a>),
+    /// Names of blobs, as `strings`.
+    Names(&'static str, Vec<Ref>),
+    /// Numbers, as `ints`.
+    Ints(&'static str, Vec<u32>),
+}
+
+/// What a gradient net has beside its operators.
+pub struct NetHead<'a> {
+    /// The forward net, whose other fields go over.
+    pub forward: Option<NetRef<'a>>,
+    /// Put behind its name.
+    pub suffix: &'static str,
+    /// Whether a net without a name, or with an empty one, gets the suffix for a name.
+    pub always_named: bool,
+    /// The name of a net that has no forward net.
+    pub name: Vec<u8>,
+    /// The external inputs.
+    pub external_inputs: Vec<Ref>,
+}
+
+impl<'a> NetHead<'a> {
+    /// The head of the gradient of `forward`.
+    pub fn of(forward: NetRef<'a>, suffix: &'static str) -> Self {
+        Self {
+            forward: Some(forward),
+            suffix,
+            always_named: false,
+            name: Vec::new(),
+            external_inputs: Vec::new(),
+        }
+    }
+}
+
+impl<'a> GradientNet<'a> {
+    /// Appends an operator.
+    pub fn push(
+        &mut self,
+        op_type: &'a [u8],
+        inputs: impl IntoIterator<Item = Ref>,
+        outputs: impl IntoIterator<Item = ValueId>,
+        forward: Option<u32>,
+        body: Body<'a>,
+    ) {
+        self.push_refs(op_type, inputs, outputs.into_iter().map(Ref::Value), forward, body);
+    }
+
+    /// Appends an operator whose outputs may be workspaces of the forward pass.
+    pub fn push_refs(
+        &mut self,
+        op_type: &'a [u8],
+        inputs: impl IntoIterator<Item = Ref>,
+        outputs: impl IntoIterator<Item = Ref>,
+        forward: Option<u32>,
+        body: Body<'a>,
+    ) {
+        let start = self.refs.len() as u32;
+        self.refs.extend(inputs);
+        let middle = self.refs.len() as u32;
+        self.refs.extend(outputs);
+        let end = self.refs.len() as u32;
+        self.ops.push(GradientOp {
+            op_type,
+            inputs: start..middle,
+            outputs: middle..end,
+            forward,
+            body,
+        });
+    }
+
+    /// Appends the operators of another net.
+    pub fn append(&mut self, other: GradientNet<'a>) {
+        let refs = self.refs.len() as u32;
+        let args = self.args.len() as u32;
+        let moved = |range: Range<u32>, by: u32| range.start + by..range.end + by;
+        self.refs.extend(other.refs);
+        self.args.extend(other.args);
+        self.ops.extend(other.ops.into_iter().map(|mut op| {
+            op.inputs = moved(op.inputs, refs);
+            op.outputs = moved(op.outputs, refs);
+            match &mut op.body {
+                Body::Maker { own: range, .. } | Body::Plain { args: range, .. } => {
+                    *range = moved(range.clone(), args);
+                }
+                Body::Given { .. } | Body::Control(_) => {}
+            }
+            op
+        }));
+    }
+
+    /// The inputs of an operator.
+    pub fn inputs(&self, op: &GradientOp<'_>) -> &[Ref] {
+        &self.refs[op.inputs.start as usize..op.inputs.end as usize]
+    }
+
+    /// The outputs of an operator.
+    pub fn outputs(&self, op: &GradientOp<'_>) -> impl DoubleEndedIterator<Item = ValueId> + '_ {
+        self.refs[op.outputs.start as usize..op.outputs.end as usize].iter().filter_map(
+            |output| match output {
+                Ref::Value(value) => Some(*value),
+                Ref::Blob(_) => None,
+            },
+        )
+    }
+
+    /// Appends an argument and says where it stands.
+    pub fn arg(&mut self, arg: &[u8]) -> Range<u32> {
+        let start = self.args.len() as u32;
+        self.args.extend_from_slice(arg);
+        start..self.args.len() as u32
+    }
+}

@@ -1,0 +1,31 @@
+//! Gradient generation for Caffe2 nets.
+//!
+//! The crate knows no Python: `python.rs` alone does. Everything else works on the bytes of protobuf
+//! messages and compiles, tests and benches without an interpreter.
+
+mod accumulate;
+pub mod api;
+pub mod backward;
+pub mod blobs;
+mod control;
+mod differentiate;
+mod emit;
+pub mod error;
+pub mod gradient;
+mod helpers;
+pub mod makers;
+pub mod message;
+pub mod net;
+mod producers;
+mod rename;
+pub mod session;
+mod slice;
+pub mod ssa;
+#[cfg(test)]
+mod testing;
+pub mod trace;
+mod verify;
+pub mod wire;
+
+#[cfg(feature = "python")]
+mod python;

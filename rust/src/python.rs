@@ -1,0 +1,412 @@
+//! The boundary: bytes, names and plain lists in, the same out. The only file that knows Python.
+
+use std::any::Any;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use crate::api::{self, Forward, Ops, Options, Y};
+use crate::error::{Error, Kind, Report, Result};
+use crate::session::{Hook, Named, DEPTH_LIMIT};
+use crate::makers;
+
+/// Nets of fewer bytes are answered faster than another thread could make use of the interpreter.
+const DETACH_FROM: usize = 1 << 16;
+
+/// A name that is not UTF-8 stands as surrogate escapes in Python.
+fn to_str<'py>(py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyString>> {
+    match std::str::from_utf8(name) {
+        Ok(name) => Ok(PyString::new(py, name)),
+        Err(_) => PyBytes::new(py, name)
+            .call_method1("decode", ("utf-8", "surrogateescape"))?
+            .cast_into()
+            .map_err(Into::into),
+    }
+}
+
+fn from_str(name: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let name = name.cast::<PyString>()?;
+    match name.to_cow() {
+        Ok(name) => Ok(name.into_owned().into_bytes()),
+        Err(_) => {
+            let bytes = name.call_method1("encode", ("utf-8", "surrogateescape"))?;
+            Ok(bytes.cast::<PyBytes>()?.as_bytes().to_vec())
+        }
+    }
+}
+
+fn from_gradient(gradient: &Bound<'_, PyAny>) -> PyResult<Named> {
+    if gradient.is_none() {
+        return Ok(Named::None);
+    }
+    match gradient.cast::<PyTuple>() {
+        Ok(pair) => Ok(Named::Sparse(from_str(&pair.get_item(0)?)?, from_str(&pair.get_item(1)?)?)),
+        Err(_) => Ok(Named::Dense(from_str(gradient)?)),
+    }
+}
+
+fn to_gradient<'py>(py: Python<'py>, gradient: &Named) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match gradient {
+        Named::None => py.None().into_bound(py),
+        Named::Dense(name) => to_str(py, name)?.into_any(),
+        Named::Sparse(indices, values) => {
+            (to_str(py, indices)?, to_str(py, values)?).into_pyobject(py)?.into_any()
+        }
+    })
+}
+
+fn from_gradients(gradients: &Bound<'_, PyAny>) -> PyResult<Vec<Named>> {
+    gradients.try_iter()?.map(|gradient| from_gradient(&gradient?)).collect()
+}
+
+fn to_gradients<'py>(py: Python<'py>, gradients: &[Named]) -> PyResult<Bound<'py, PyList>> {
+    let gradients: PyResult<Vec<_>> =
+        gradients.iter().map(|gradient| to_gradient(py, gradient)).collect();
+    PyList::new(py, gradients?)
+}
+
+fn to_messages<'py>(py: Python<'py>, messages: &[Vec<u8>]) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, messages.iter().map(|message| PyBytes::new(py, message)))
+}
+
+/// The makers that somebody registered in Python.
+struct Registered {
+    function: Py<PyAny>,
+    types: Vec<Vec<u8>>,
+}
+
+impl Registered {
+    fn new(hook: Option<Py<PyAny>>, types: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let Some(function) = hook else { return Ok(None) };
+        let types = types.try_iter()?.map(|name| from_str(&name?)).collect::<PyResult<_>>()?;
+        Ok(Some(Self { function, types }))
+    }
+}
+
+impl Hook for Registered {
+    fn knows(&self, op_type: &[u8]) -> bool {
+        self.types.iter().any(|known| known == op_type)
+    }
+
+    fn ask(
+        &mut self,
+        op: &[u8],
+        g_output: &[Named],
+        path: &[u32],
+    ) -> Result<(Vec<Vec<u8>>, Vec<Named>)> {
+        let asked = Python::attach(|py| -> PyResult<_> {
+            let arguments = (
+                PyBytes::new(py, op),
+                to_gradients(py, g_output)?,
+                PyTuple::new(py, path)?,
+            );
+            let answer = self.function.bind(py).call1(arguments)?;
+            let (ops, g_input): (Bound<'_, PyAny>, Bound<'_, PyAny>) = answer.extract()?;
+            let ops: PyResult<Vec<Vec<u8>>> = ops
+                .try_iter()?
+                .map(|op| Ok(op?.cast::<PyBytes>()?.as_bytes().to_vec()))
+                .collect();
+            Ok((ops?, from_gradients(&g_input)?))
+        });
+        asked.map_err(|raised| Error::raised(Box::new(raised)))
+    }
+}
+
+/// Runs pure work without the interpreter where that is worth it. A panic becomes an error.
+fn run<T: Send>(
+    py: Python<'_>,
+    size: usize,
+    registered: Option<Registered>,
+    work: impl FnOnce(&mut dyn Hook) -> Result<T> + Send,
+) -> PyResult<T> {
+    let guarded = move || {
+        let mut registered = registered;
+        let mut nothing = crate::session::NoHook;
+        let hook: &mut dyn Hook = match &mut registered {
+            Some(registered) => registered,
+            None => &mut nothing,
+        };
+        catch_unwind(AssertUnwindSafe(|| work(hook))).unwrap_or_else(|panic| Err(panicked(&*panic)))
+    };
+    let answer = if size >= DETACH_FROM { py.detach(guarded) } else { guarded() };
+    answer.map_err(|error| raise(py, error))
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let what = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no text");
+    Error::new(Kind::Internal, format!("a defect of ctrlgrad, not of the net: {what}"))
+        .hint("please report it with the net, at https://github.com/ctrlgrad/ctrlgrad/issues")
+}
+
+/// The exception for an error: its class is made in Python, where it has several bases.
+fn raise(py: Python<'_>, error: Error) -> PyErr {
+    let text = error.to_string();
+    let Report { kind, hint, path, op_type, blob, versions, raised, .. } = error.into_report();
+    if let Some(raised) = raised {
+        return match raised.downcast::<PyErr>() {
+            Ok(raised) => *raised,
+            Err(_) => PyTypeError::new_err("a hook raised something that is no exception"),
+        };
+    }
+    static BUILD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let built = BUILD
+        .get_or_try_init(py, || PyResult::Ok(py.import("ctrlgrad.errors")?.getattr("build")?.unbind()))
+        .and_then(|build| {
+            let name = |name: Option<Vec<u8>>| name.map(|name| to_str(py, &name)).transpose();
+            let hint = Some(hint).filter(|hint| !hint.is_empty());
+            let path = PyTuple::new(py, path)?;
+            build.bind(py).call1((
+                kind.word(),
+                text,
+                path,
+                name(op_type)?,
+                name(blob)?,
+                versions,
+                hint,
+            ))
+        });
+    match built {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(error) => error,
+    }
+}
+
+/// A net, or its operators, as they are handed over.
+enum Handed<'py> {
+    Net(Bound<'py, PyBytes>),
+    Ops(Vec<Bound<'py, PyBytes>>),
+}
+
+impl<'py> Handed<'py> {
+    fn from(net: &Bound<'py, PyAny>) -> PyResult<Self> {
+        match net.cast::<PyBytes>() {
+            Ok(net) => Ok(Self::Net(net.clone())),
+            Err(_) => Ok(Self::Ops(ops_of(net)?)),
+        }
+    }
+}
+
+fn ops_of<'py>(ops: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    ops.try_iter()?.map(|op| Ok(op?.cast_into::<PyBytes>()?)).collect()
+}
+
+fn targets(ys: &Bound<'_, PyAny>) -> PyResult<Vec<Y>> {
+    ys.try_iter()?
+        .map(|y| {
+            let (name, gradient): (Bound<'_, PyAny>, Bound<'_, PyAny>) = y?.extract()?;
+            Ok(Y { name: from_str(&name)?, gradient: from_gradient(&gradient)? })
+        })
+        .collect()
+}
+
+fn names(names: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
+    names.try_iter()?.map(|name| from_str(&name?)).collect()
+}
+
+fn to_map<'py>(
+    py: Python<'py>,
+    gradients: &[(Vec<u8>, Named)],
+) -> PyResult<Bound<'py, PyDict>> {
+    let map = PyDict::new(py);
+    for (blob, gradient) in gradients {
+        map.set_item(to_str(py, blob)?, to_gradient(py, gradient)?)?;
+    }
+    Ok(map)
+}
+
+/// See `_core.pyi`, here and below.
+#[pyfunction]
+#[pyo3(signature = (net, ys, *, known, no_grad, wrt, hook, registered, scope=None))]
+#[allow(clippy::too_many_arguments)]
+fn backward<'py>(
+    py: Python<'py>,
+    net: &Bound<'py, PyAny>,
+    ys: &Bound<'py, PyAny>,
+    known: bool,
+    no_grad: &Bound<'py, PyAny>,
+    wrt: Option<&Bound<'py, PyAny>>,
+    hook: Option<Py<PyAny>>,
+    registered: &Bound<'py, PyAny>,
+    scope: Option<Py<PyAny>>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
+    let _ = scope;
+    let options =
+        Options { known, no_grad: names(no_grad)?, wrt: wrt.map(names).transpose()? };
+    let ys = targets(ys)?;
+    let handed = Handed::from(net)?;
+    let ops: Vec<&[u8]> = match &handed {
+        Handed::Net(_) => Vec::new(),
+        Handed::Ops(ops) => ops.iter().map(|op| op.as_bytes()).collect(),
+    };
+    let (forward, size) = match &handed {
+        Handed::Net(net) => (Forward::Net(net.as_bytes()), net.as_bytes().len()),
+        Handed::Ops(_) => (Forward::Ops(&ops), ops.iter().map(|op| op.len()).sum()),
+    };
+    let registered = Registered::new(hook, registered)?;
+    let answer = run(py, size, registered, |hook| api::backward(forward, &ys, &options, hook))?;
+    let ops = match &answer.ops {
+        Ops::Net(net) => PyBytes::new(py, net).into_any(),
+        Ops::Each(ops) => to_messages(py, ops)?.into_any(),
+    };
+    Ok((ops, to_map(py, &answer.gradients)?))
+}
+
+type Gradients<'py> = (Bound<'py, PyList>, Bound<'py, PyList>);
+
+#[pyfunction]
+#[pyo3(signature = (op, g_output, *, hook, registered))]
+fn operator_gradient<'py>(
+    py: Python<'py>,
+    op: &Bound<'py, PyBytes>,
+    g_output: &Bound<'py, PyAny>,
+    hook: Option<Py<PyAny>>,
+    registered: &Bound<'py, PyAny>,
+) -> PyResult<Gradients<'py>> {
+    one_operator(py, None, op, g_output, hook, registered)
+}
+
+#[pyfunction]
+#[pyo3(signature = (kind, op, g_output, *, hook, registered))]
+fn control_gradient<'py>(
+    py: Python<'py>,
+    kind: &str,
+    op: &Bound<'py, PyBytes>,
+    g_output: &Bound<'py, PyAny>,
+    hook: Option<Py<PyAny>>,
+    registered: &Bound<'py, PyAny>,
+) -> PyResult<Gradients<'py>> {
+    one_operator(py, Some(kind), op, g_output, hook, registered)
+}
+
+fn one_operator<'py>(
+    py: Python<'py>,
+    kind: Option<&str>,
+    op: &Bound<'py, PyBytes>,
+    g_output: &Bound<'py, PyAny>,
+    hook: Option<Py<PyAny>>,
+    registered: &Bound<'py, PyAny>,
+) -> PyResult<Gradients<'py>> {
+    let g_output = from_gradients(g_output)?;
+    let op = op.as_bytes();
+    let registered = Registered::new(hook, registered)?;
+    let (ops, g_input) = run(py, op.len(), registered, |hook| {
+        api::operator_gradient(op, &g_output, kind, hook)
+    })?;
+    Ok((to_messages(py, &ops)?, to_gradients(py, &g_input)?))
+}
+
+#[pyfunction]
+fn versions(py: Python<'_>, ops: &Bound<'_, PyAny>) -> PyResult<Vec<(Vec<u32>, Vec<u32>)>> {
+    let ops = ops_of(ops)?;
+    let ops: Vec<&[u8]> = ops.iter().map(|op| op.as_bytes()).collect();
+    run(py, 0, None, |_| api::versions(&ops))
+}
+
+#[pyfunction]
+#[pyo3(signature = (ops, ys, *, hook, registered))]
+fn trace<'py>(
+    py: Python<'py>,
+    ops: &Bound<'py, PyAny>,
+    ys: &Bound<'py, PyAny>,
+    hook: Option<Py<PyAny>>,
+    registered: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyList>)> {
+    let ys = targets(ys)?;
+    let ops = ops_of(ops)?;
+    let ops: Vec<&[u8]> = ops.iter().map(|op| op.as_bytes()).collect();
+    let registered = Registered::new(hook, registered)?;
+    let traced = run(py, 0, registered, |hook| crate::trace::trace(&ops, &ys, hook))?;
+    let frontier = PyDict::new(py);
+    for (blob, version) in &traced.frontier {
+        frontier.set_item(to_str(py, blob)?, version)?;
+    }
+    let generators = PyList::empty(py);
+    for (blob, version, entries) in &traced.producers {
+        let shown = PyList::empty(py);
+        for entry in entries {
+            let gradient = to_gradient(py, &entry.gradient)?;
+            let (op, at) = entry.made.unzip();
+            match &entry.gradient {
+                Named::Sparse(..) => {
+                    let (values_op, values_at) = entry.made_values.unzip();
+                    let (at, values_at) = (at.unwrap_or(0), values_at.unwrap_or(0));
+                    shown.append(("sparse", op, at, values_op, values_at, gradient, entry.forward))?;
+                }
+                _ => shown.append(("dense", op, at.unwrap_or(0), gradient, entry.forward))?,
+            }
+        }
+        generators.append((to_str(py, blob)?, version, shown))?;
+    }
+    Ok((to_messages(py, &traced.ops)?, to_map(py, &traced.gradients)?, frontier, generators))
+}
+
+#[pyfunction]
+fn get_ssa<'py>(
+    py: Python<'py>,
+    net: &Bound<'py, PyBytes>,
+    blob_versions: &Bound<'py, PyDict>,
+) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyDict>)> {
+    let mut versions = Vec::with_capacity(blob_versions.len());
+    for (name, version) in blob_versions {
+        versions.push((from_str(&name)?, version.extract()?));
+    }
+    let net = net.as_bytes();
+    let (ssa, versions) = run(py, net.len(), None, |_| api::get_ssa(net, versions))?;
+    let named = |blobs: &[api::Versioned]| -> PyResult<Bound<'py, PyList>> {
+        let blobs: PyResult<Vec<_>> =
+            blobs.iter().map(|(name, version)| Ok((to_str(py, name)?, version))).collect();
+        PyList::new(py, blobs?)
+    };
+    let ops = PyList::empty(py);
+    for (inputs, outputs) in &ssa {
+        ops.append((named(inputs)?, named(outputs)?))?;
+    }
+    let newest = PyDict::new(py);
+    for (name, version) in &versions {
+        newest.set_item(to_str(py, name)?, version)?;
+    }
+    Ok((ops, newest))
+}
+
+#[pyfunction]
+fn has_gradient(op_type: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    Ok(makers::has_gradient(&from_str(op_type)?))
+}
+
+#[pyfunction]
+#[pyo3(name = "makers")]
+fn every_maker() -> Vec<(&'static str, &'static str)> {
+    makers::every().map(|(name, _)| (name, makers::has_gradient(name.as_bytes()))).collect()
+}
+
+#[pyfunction]
+fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let info = PyDict::new(py);
+    info.set_item("version", env!("CARGO_PKG_VERSION"))?;
+    info.set_item("profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+    info.set_item("target", format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS))?;
+    info.set_item("reference", "Caffe2 of torch 1.10.2")?;
+    Ok(info)
+}
+
+#[pymodule(gil_used = false)]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("DEPTH_LIMIT", DEPTH_LIMIT)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(backward, module)?)?;
+    module.add_function(wrap_pyfunction!(operator_gradient, module)?)?;
+    module.add_function(wrap_pyfunction!(control_gradient, module)?)?;
+    module.add_function(wrap_pyfunction!(versions, module)?)?;
+    module.add_function(wrap_pyfunction!(trace, module)?)?;
+    module.add_function(wrap_pyfunction!(get_ssa, module)?)?;
+    module.add_function(wrap_pyfunction!(has_gradient, module)?)?;
+    module.add_function(wrap_pyfunction!(every_maker, module)?)?;
+    module.add_function(wrap_pyfunction!(build_info, module)?)
+}

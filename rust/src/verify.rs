@@ -1,0 +1,89 @@
+//! Runs through a finished answer and makes sure that every operator reads what it was meant to.
+//!
+//! Names are given to values late and by many hands. So the answer is played once more by its final
+//! names: each blob that an operator reads must hold the value that the walk meant, and each blob of
+//! the forward pass must still be the forward pass's. What fails here is refused, never handed out.
+
+use rustc_hash::FxHashMap;
+
+use crate::blobs::BlobId;
+use crate::error::{Error, Kind, Result};
+use crate::gradient::{Body, ControlArg, GradientNet, GradientOp, Ref, ValueId};
+use crate::session::{Session, RED_ZONE, STACK};
+
+/// Checks a net and the nets inside it. `op_types` are the forward operators it serves.
+pub fn verify<'a>(
+    session: &mut Session<'_, 'a>,
+    net: &GradientNet<'a>,
+    op_type: &dyn Fn(u32) -> &'a [u8],
+) -> Result<()> {
+    let mut play = Play { session, holds: FxHashMap::default() };
+    for op in &net.ops {
+        play.op(net, op).map_err(|error| match op.forward {
+            Some(forward) => error.at(forward as usize, op_type(forward)),
+            None => error,
+        })?;
+    }
+    Ok(())
+}
+
+struct Play<'p, 's, 'a> {
+    session: &'p mut Session<'s, 'a>,
+    /// By name: the value that the backward pass has written there.
+    holds: FxHashMap<BlobId, Option<ValueId>>,
+}
+
+impl<'a> Play<'_, '_, 'a> {
+    fn op(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>) -> Result<()> {
+        for part in net.inputs(op) {
+            self.reads(*part)?;
+        }
+        if let Body::Control(control) = &op.body {
+            for part in &control.looks_at {
+                self.reads(*part)?;
+            }
+            for argument in &control.args {
+                if let ControlArg::Net(_, _, inner) = argument {
+                    stacker::maybe_grow(RED_ZONE, STACK, || {
+                        verify(self.session, inner, &|_| op.op_type)
+                    })?;
+                }
+            }
+            for part in &control.changes {
+                let name = self.session.values.name_of(*part, &mut self.session.table);
+                self.holds.insert(name, None);
+            }
+        }
+        for value in net.outputs(op) {
+            let name = self.session.values.name(value, &mut self.session.table);
+            self.holds.insert(name, Some(value));
+        }
+        Ok(())
+    }
+
+    fn reads(&mut self, part: Ref) -> Result<()> {
+        let name = self.session.values.name_of(part, &mut self.session.table);
+        let Some(held) = self.holds.get(&name) else { return Ok(()) };
+        let is_meant = match (part, held) {
+            (Ref::Value(value), Some(held)) => self.session.values.is_same(value, *held),
+            _ => false,
+        };
+        if is_meant {
+            return Ok(());
+        }
+        let what = match part {
+            Ref::Blob(_) => "a blob of the forward pass",
+            Ref::Value(_) => "a gradient",
+        };
+        Err(Error::new(
+            Kind::Overwritten,
+            format!(
+                "its gradient reads {:?}, {what} that another gradient of the same name has \
+                 overwritten by then",
+                self.session.shown(name)
+            ),
+        )
+        .hint("give the blob, or the gradient that you name, another name")
+        .blob(self.session.table.name(name)))
+    }
+}

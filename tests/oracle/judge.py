@@ -1,0 +1,354 @@
+"""Asks for a backward pass and judges the answer by its numbers.
+
+The truth comes from central differences of the forward net; an answer is run
+behind the forward net in a workspace of its own. Operators of the reference can
+hang or bring their process down, so all of this belongs into a child process:
+see `Referee`.
+"""
+
+import importlib
+import multiprocessing
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+import numpy as np
+from caffe2.proto import caffe2_pb2
+from caffe2.python import core, workspace
+
+from .generate import Case, Feeds
+
+RIGHT, WRONG, FAILS, HANGS, CRASHES = "right", "wrong", "does not run", "never ends", "crashes"
+UNSURE = "unsure"
+TOLERANCE = 2e-2
+STEP = 1e-2
+
+
+# ------------------------------------------------------------------------- answers
+
+@dataclass
+class Answer:
+    """Gradient operators and the map; or the error: its classes and its text."""
+
+    ops: list[bytes] = field(default_factory=list)
+    grads: dict[str, Any] = field(default_factory=dict)
+    error: Optional[tuple[list[str], str]] = None
+
+    def messages(self):
+        return [caffe2_pb2.OperatorDef.FromString(op) for op in self.ops]
+
+
+def plain_gradient(value):
+    if isinstance(value, (tuple, list)):
+        return [str(v) for v in value]
+    return str(value)
+
+
+def ask(subject: str, case: Case) -> Answer:
+    """The answer of `ctrlgrad`, or of the reference (`caffe2`)."""
+    package = core if subject == "caffe2" else importlib.import_module(subject)
+    core.Net._net_names_used = set()  # or the names of the answer depend on earlier ones
+    ys = case.ys
+    if isinstance(ys, dict):
+        ys = {y: package.GradientSlice(*g) if isinstance(g, list) else g for y, g in ys.items()}
+    try:
+        ops, grads = package.GradientRegistry.GetBackwardPass(case.forward().op, ys)
+        return Answer([op.SerializeToString() for op in ops],
+                      {str(k): plain_gradient(v) for k, v in grads.items() if v is not None})
+    except BaseException as error:
+        return Answer(error=([c.__name__ for c in type(error).__mro__], str(error)))
+
+
+# --------------------------------------------------------------------------- truth
+
+@dataclass
+class Truth:
+    """For one run: what goes in, and what the gradient of each float feed must be.
+
+    More than one answer can be right: a gradient that is given under the usual
+    name for a blob inside the net may be replaced by the net's own.
+    """
+
+    upstream: Feeds
+    slopes: list[dict[str, np.ndarray]]
+    doubtful: dict[str, np.ndarray]
+
+
+class Memory:
+    """Stands in for StopGradient while differences are taken: it gives the values
+    of the undisturbed run again."""
+
+    def __init__(self):
+        self.kept: list[np.ndarray] = []
+        self.at: Optional[int] = None  # None while recording
+
+    def replay(self, inputs, outputs):
+        if self.at is None:
+            self.kept.append(inputs[0].data.copy())
+            outputs[0].feed(self.kept[-1])
+        elif self.at < len(self.kept):
+            outputs[0].feed(self.kept[self.at])
+            self.at += 1
+        else:  # a disturbed run that takes another way
+            outputs[0].feed(inputs[0].data.copy())
+
+
+MEMORY = Memory()
+TOKEN: list[str] = []
+
+
+def without_stops(net, token: str) -> None:
+    for op in net.op:
+        if op.type == "StopGradient":
+            op.type = "Python"
+            op.arg.add(name="token", s=token.encode())
+        for arg in op.arg:
+            if arg.HasField("n"):
+                without_stops(arg.n, token)
+
+
+def weights_of(case: Case, shapes: dict[str, tuple], seed: int):
+    """How much each element of each y counts, and the gradients that are given."""
+    rng = np.random.RandomState(seed)
+    weights, upstream = {}, {}
+    ys = case.ys if isinstance(case.ys, dict) else dict.fromkeys(case.ys)
+    for y, given in ys.items():
+        shape = shapes[y]
+        if given is None:
+            weights[y] = np.ones(shape)
+        elif isinstance(given, list):
+            rows = np.arange(shape[0], dtype=np.int32)[::-1].copy()
+            values = rng.uniform(0.5, 1.5, shape).astype(np.float32)
+            upstream[given[0]], upstream[given[1]] = rows, values
+            weights[y] = values[rows].astype(np.float64)
+        else:
+            if given not in upstream:
+                upstream[given] = rng.uniform(0.5, 1.5, shape).astype(np.float32)
+            weights[y] = upstream[given].astype(np.float64)
+    return weights, upstream
+
+
+def may_be_replaced(case: Case) -> list[str]:
+    """The ys with a gradient under the usual name that the net goes on to use."""
+    if not isinstance(case.ys, dict):
+        return []
+    found, last = [], {}
+    ops = case.forward().op
+    for i, op in enumerate(ops):
+        last.update((blob, i) for blob in op.output)
+    for y, given in case.ys.items():
+        if given == y + "_grad" and any(y in op.input for op in ops[last.get(y, -1) + 1:]):
+            found.append(y)
+    return found
+
+
+def truths(case: Case) -> list[Truth]:
+    if not TOKEN:
+        TOKEN.append(core.CreatePythonOperator(MEMORY.replay, ["x"], ["y"]).arg[0].s.decode())
+    net = case.forward()
+    net.name, net.type = "differences", "simple"
+    without_stops(net, TOKEN[0])
+    return [truth_of_run(case, net, feeds, i) for i, feeds in enumerate(case.runs)]
+
+
+def truth_of_run(case: Case, net, feeds: Feeds, number: int) -> Truth:
+    workspace.ResetWorkspace()
+    MEMORY.kept, MEMORY.at = [], None
+    for blob, value in feeds.items():
+        workspace.FeedBlob(blob, value)
+    workspace.CreateNet(net, True)
+    workspace.RunNet(net.name)
+    shapes = {y: workspace.FetchBlob(y).shape for y in case.ys}
+    weights, upstream = weights_of(case, shapes, number)
+
+    def objective(blob: str, value: np.ndarray) -> np.ndarray:
+        MEMORY.at = 0
+        for other in feeds:  # the net may have written over any of them
+            workspace.FeedBlob(other, feeds[other])
+        workspace.FeedBlob(blob, value)
+        workspace.RunNet(net.name)
+        return np.array([float((workspace.FetchBlob(y).astype(np.float64) * w).sum())
+                         for y, w in weights.items()])
+
+    slopes, doubtful = {}, {}
+    still = objective(*next(iter(feeds.items())))
+    for blob, value in feeds.items():
+        if value.dtype != np.float32 or blob in case.constants:
+            continue
+        by_y = np.zeros((len(weights), *value.shape))
+        doubt = np.zeros(value.shape, bool)
+        for at in np.ndindex(*value.shape):
+            by_y[(slice(None), *at)], doubt[at] = slope(objective, still, blob, value, at)
+        if by_y.any() or not overwritten_unread(net, blob):
+            slopes[blob], doubtful[blob] = by_y, doubt
+    keep = np.array([y not in may_be_replaced(case) for y in weights])
+    choices = [{b: s.sum(axis=0) for b, s in slopes.items()}]
+    if not keep.all():
+        choices.append({b: s[keep].sum(axis=0) for b, s in slopes.items()})
+    return Truth(upstream, choices, doubtful)
+
+
+def overwritten_unread(net, blob: str) -> bool:
+    """Whether the first operator that writes a blob does not read it. Then the map
+    may speak of the later value, where the first one has no gradient."""
+    writer = next((op for op in net.op if blob in op.output), None)
+    return writer is not None and blob not in writer.input
+
+
+def slope(objective, still: np.ndarray, blob: str, value: np.ndarray, at):
+    """The slope along one element, and whether there is a kink nearby: then it
+    depends on the width of the step, or jumps from one side to the other."""
+    def moved(step: float) -> np.ndarray:
+        there = value.copy()
+        there[at] += step
+        return objective(blob, there)
+
+    central, jump = [], []
+    for step in (2 * STEP, STEP):
+        right, left = moved(step), moved(-step)
+        central.append((right - left) / (2 * step))
+        jump.append((right + left - 2 * still) / step)  # of a smooth function: goes with the step
+    wide, narrow = central
+    kink = (np.abs(jump[1]) > 0.02) & (np.abs(jump[0]) < 1.5 * np.abs(jump[1]))
+    return (4 * narrow - wide) / 3, kink.any() or not np.allclose(narrow, wide, rtol=3e-2, atol=1e-2)
+
+
+# -------------------------------------------------------------------------- verdict
+
+@dataclass
+class Verdict:
+    kind: str
+    text: str = ""
+
+
+def run(ops, name: str) -> None:
+    net = caffe2_pb2.NetDef(name=name, type="simple")
+    net.op.extend(ops)
+    workspace.RunNetOnce(net)
+
+
+def judge(case: Case, truth: list[Truth], answer: Answer) -> Verdict:
+    """Runs an answer and compares it with the truth, for all runs."""
+    unsure = None
+    for number, (feeds, one) in enumerate(zip(case.runs, truth)):
+        workspace.ResetWorkspace()
+        for blob, value in feeds.items():
+            workspace.FeedBlob(blob, value)
+        run(case.forward().op, "forward")
+        try:
+            for blob, value in one.upstream.items():
+                workspace.FeedBlob(blob, value)
+            run(answer.messages(), "backward")
+            got = {blob: dense(answer.grads.get(blob), feeds[blob].shape) for blob in one.slopes[0]}
+        except Exception as error:
+            return Verdict(FAILS, "run %d: %s" % (number, reason(str(error))))
+        wrong = [compare(got, want, one.doubtful) for want in one.slopes]
+        if all(wrong):
+            return Verdict(WRONG, "run %d: %s" % (number, "; ".join(wrong[0])))
+        if any(d.any() for d in one.doubtful.values()):
+            unsure = Verdict(UNSURE, "run %d is too close to a kink" % number)
+    return unsure or Verdict(RIGHT)
+
+
+def dense(gradient, shape) -> np.ndarray:
+    """The values of a gradient. What has none counts as zero."""
+    if gradient is None:
+        return np.zeros(shape, np.float32)
+    if isinstance(gradient, list):
+        out = np.zeros(shape, np.float32)
+        rows = workspace.FetchBlob(gradient[0]).ravel()
+        values = workspace.FetchBlob(gradient[1])
+        np.add.at(out, rows, values.reshape((len(rows), *tuple(shape[1:]))))
+        return out
+    value = workspace.FetchBlob(gradient)
+    if not hasattr(value, "shape"):
+        raise ValueError("%s was never computed" % gradient)
+    return value
+
+
+def compare(got, want, doubtful) -> list[str]:
+    found = []
+    for blob, right in want.items():
+        here = got[blob]
+        if here.shape != right.shape:
+            found.append("%s has shape %s, its gradient %s" % (blob, right.shape, here.shape))
+            continue
+        sure = ~doubtful[blob]
+        if not np.allclose(here[sure], right[sure], rtol=TOLERANCE, atol=TOLERANCE):
+            found.append("%s: %s, by differences %s" % (
+                blob, np.round(here, 4).ravel().tolist(), np.round(right, 4).ravel().tolist()))
+    return found
+
+
+def reason(message: str) -> str:
+    """The lines of an error that say something."""
+    lines = [line for line in message.splitlines() if line.strip() and not line.startswith("frame")]
+    return " ".join(" ".join(lines).split())[:300]
+
+
+# ------------------------------------------------------------------------- referee
+
+class Gone(Exception):
+    """The child process hung (HANGS) or died (CRASHES)."""
+
+
+class Referee:
+    """Calls functions in a child process, and puts a new one in its place when it
+    hangs or dies. Functions, arguments and results must be picklable."""
+
+    def __init__(self, seconds: float = 5.0):
+        self.seconds = seconds
+        self.child: Any = None
+
+    def call(self, function, *args):
+        if self.child is None:
+            self.start()
+        self.pipe.send((function, args))
+        if not self.pipe.poll(self.seconds):
+            self.stop()
+            raise Gone(HANGS)
+        try:
+            error, result = self.pipe.recv()
+        except EOFError:
+            self.stop()
+            raise Gone(CRASHES) from None
+        if error:
+            raise RuntimeError(error)
+        return result
+
+    def start(self) -> None:
+        context = multiprocessing.get_context("fork")
+        self.pipe, theirs = context.Pipe()
+        self.child = context.Process(target=serve, args=(theirs,), daemon=True)
+        self.child.start()
+        theirs.close()
+
+    def stop(self) -> None:
+        if self.child is not None:
+            self.child.kill()
+            self.child.join()
+            self.pipe.close()
+            self.child = None
+
+
+def serve(pipe) -> None:
+    """What the child does."""
+    import os
+    import traceback
+    workspace.GlobalInit(["caffe2", "--caffe2_log_level=3"])
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Caffe2 reports every failure at length
+    while True:
+        try:
+            function, args = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send((None, function(*args)))
+        except Exception:
+            pipe.send((traceback.format_exc(), None))
+
+
+def verdict_of(referee: Referee, case: Case, truth: list[Truth], answer: Answer) -> Verdict:
+    try:
+        return referee.call(judge, case, truth, answer)
+    except Gone as gone:
+        return Verdict(str(gone))
