@@ -6,6 +6,20 @@ from typing import Literal, overload
 from .blobs import Gradient
 from .gradients import Hook
 
+__all__ = [
+    "DEPTH_LIMIT",
+    "__version__",
+    "backward",
+    "build_info",
+    "control_gradient",
+    "get_ssa",
+    "has_gradient",
+    "makers",
+    "operator_gradient",
+    "trace",
+    "versions",
+]
+
 DEPTH_LIMIT: int
 __version__: str
 

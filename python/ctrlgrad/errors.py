@@ -15,6 +15,7 @@ __all__ = [
     "CtrlgradError",
     "DeviceError",
     "ForbiddenError",
+    "GradientCountError",
     "InexpressibleError",
     "InternalError",
     "MalformedError",
@@ -144,6 +145,10 @@ class DeviceError(CtrlgradError, RuntimeError):
     """Gradients that must be added up are on different devices."""
 
 
+class GradientCountError(CtrlgradError, IndexError):
+    """A registered gradient maker gives more gradients than the operator has inputs."""
+
+
 class SparseDeviceError(DeviceError, AssertionError):
     """The indices and the values of a sparse gradient are on different devices."""
 
@@ -192,6 +197,7 @@ KINDS: dict[str, type[CtrlgradError]] = {
     "control": ControlFlowError,
     "inexpressible": InexpressibleError,
     "devices": DeviceError,
+    "gradient_count": GradientCountError,
     "sparse_devices": SparseDeviceError,
     "mixed": MixedGradientsError,
     "conflict": ConflictError,

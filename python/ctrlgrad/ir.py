@@ -160,9 +160,12 @@ class IR:
     def _gradient_op(self, at: int | None) -> Any:
         return None if at is None else self._answer[at]
 
-    def _device_option(self, at: int | None, forward: int) -> Any:
-        op = self._operators[forward] if at is None else self._answer[at]
-        return op.device_option
+    def _device_option(self, at: int | None, forward: int | None) -> Any:
+        if at is not None:
+            return self._answer[at].device_option
+        if forward is not None:
+            return self._operators[forward].device_option
+        return operator_class(self._operators)().device_option
 
 
 class _Played:

@@ -161,7 +161,7 @@ impl<'a> Walk<'_, '_, 'a> {
     }
 
     fn check_conflict(&self, name: BlobId, part: Ref, blob: BlobId) -> Result<()> {
-        if self.session.values.nominal_ref(part) != name {
+        if self.session.values.original(part) != name {
             return Ok(());
         }
         Err(Error::new(

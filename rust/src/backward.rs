@@ -7,6 +7,7 @@ use crate::blobs::{self, BlobId, BlobTable};
 use crate::error::{shown_name, Error, Kind, Result};
 use crate::gradient::{Body, Control, Gradient, GradientNet, Ref, ValueId};
 use crate::makers::words::Form;
+use crate::makers::{self, Entry};
 use crate::net::Net;
 use crate::producers::{Origin, Producer, Producers};
 use crate::session::Session;
@@ -30,6 +31,17 @@ pub struct Found {
     pub version: VersionId,
     /// Whether the blob has been met: it has its place in the order of the answer then.
     known: bool,
+}
+
+/// What the net around a net knows about it.
+#[derive(Default)]
+pub struct Surroundings {
+    /// Blobs that somebody reads behind the end of the net.
+    pub read_outside: Vec<BlobId>,
+    /// Blobs that get no gradient: the walk stops there.
+    pub no_gradient: FxHashSet<BlobId>,
+    /// Blobs whose value, as it comes in, has no gradient to give to anything before it.
+    pub indifferent: FxHashSet<BlobId>,
 }
 
 /// The answer of a walk.
@@ -59,10 +71,13 @@ impl Outcome<'_> {
 
     /// The gradients of blobs as they came into the net, in that order.
     pub fn incoming(&self) -> impl Iterator<Item = (BlobId, Gradient)> + '_ {
-        self.gradients().filter_map(|(blob, found)| {
-            let came_in = self.ssa.versions[found.version.index()].writer.is_none();
-            came_in.then_some((blob, found.gradient))
-        })
+        let came_in = self.gradients().filter(|(_, found)| self.came_in(*found));
+        came_in.map(|(blob, found)| (blob, found.gradient))
+    }
+
+    /// Whether a gradient is that of a blob as it came into the net.
+    pub fn came_in(&self, found: Found) -> bool {
+        self.ssa.versions[found.version.index()].writer.is_none()
     }
 }
 
@@ -79,7 +94,9 @@ pub struct Walk<'w, 's, 'a> {
     pub(crate) producers: Producers,
     order: Vec<u32>,
     handed_out: Vec<Ref>,
-    no_gradient: &'w FxHashSet<BlobId>,
+    around: &'w Surroundings,
+    /// The first value of this walk; earlier ones are others' to overwrite.
+    first_value: u32,
     /// A single operator without the net around it: nothing is known of versions then.
     pub(crate) lenient: bool,
     /// The gradients that the caller gives to that single operator.
@@ -91,19 +108,15 @@ pub struct Walk<'w, 's, 'a> {
 }
 
 /// Walks a net backwards from `targets`.
-///
-/// `read_outside` are blobs that somebody reads behind the end of the net; `no_gradient` are blobs
-/// at which the walk stops.
 pub fn backward<'a>(
     session: &mut Session<'_, 'a>,
     net: &Net<'a>,
     targets: &[Target],
-    read_outside: &[BlobId],
-    no_gradient: &FxHashSet<BlobId>,
+    around: &Surroundings,
 ) -> Result<Outcome<'a>> {
     session.check_depth()?;
-    check_orphans(&session.table, net, read_outside)?;
-    let mut walk = Walk::start(session, net, targets, no_gradient);
+    check_orphans(&session.table, net, &around.read_outside)?;
+    let mut walk = Walk::start(session, net, targets, around);
     for op in (0..net.ops().len()).rev() {
         walk.step(op).map_err(|error| error.at(op, net.ops()[op].view.op_type))?;
     }
@@ -146,7 +159,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         session: &'w mut Session<'s, 'a>,
         net: &'w Net<'a>,
         targets: &[Target],
-        no_gradient: &'w FxHashSet<BlobId>,
+        around: &'w Surroundings,
     ) -> Self {
         let mut places = Vec::with_capacity(targets.len());
         let blobs = targets.iter().map(|target| target.blob);
@@ -161,12 +174,13 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             handed_out: Vec::new(),
             out: GradientNet::default(),
             shared: FxHashMap::default(),
+            first_value: session.values.len(),
             lenient: false,
             given: Vec::new(),
             session,
             net,
             ssa,
-            no_gradient,
+            around,
         };
         for (target, place) in targets.iter().zip(places) {
             walk.start_from(target, place);
@@ -188,7 +202,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         // name gradients that nobody provides, and rely on it.
         let is_usual = !made
             && gradient.parts().all(|part| self.session.values.nominal_ref(part) == usual);
-        if !is_usual {
+        if !is_usual && (made || !self.is_indifferent(version)) {
             let value = gradient.parts().find_map(|part| match part {
                 Ref::Value(value) if made => Some(value),
                 _ => None,
@@ -301,7 +315,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     fn hand_out(&mut self, op: usize, first: usize, values: u32, g_input: &[Gradient]) {
         let inputs = self.net.input_places(op);
         let stopped = |walk: &Self, k: usize| {
-            walk.no_gradient.contains(&walk.net.blobs()[inputs.start + k])
+            walk.around.no_gradient.contains(&walk.net.blobs()[inputs.start + k])
         };
         self.record(op, first, values, g_input, stopped);
         for version in &self.ssa.at[self.net.output_places(op)] {
@@ -394,6 +408,39 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
                 self.shared.entry(name).or_default().push(version);
             }
         }
+    }
+
+    /// Whether a version has no gradient to give to anything before it, so that it does not matter
+    /// what gradient it has itself.
+    pub(crate) fn is_indifferent(&self, version: VersionId) -> bool {
+        let Some(writer) = self.ssa.versions[version.index()].writer else {
+            return self.around.indifferent.contains(&self.ssa.blob(version));
+        };
+        let writer = writer as usize;
+        let op_type = self.net.ops()[writer].view.op_type;
+        let is_zero = op_type == b"Sub"
+            && matches!(self.ssa.at[self.net.input_places(writer)], [one, other] if one == other);
+        is_zero || matches!(makers::lookup(op_type), Entry::Silent)
+    }
+
+    /// The blobs of operator `op` that are indifferent before it.
+    pub(crate) fn indifferent_before(&self, op: usize) -> FxHashSet<BlobId> {
+        let mut indifferent = FxHashSet::default();
+        if self.lenient {
+            return indifferent;
+        }
+        for place in self.net.output_places(op) {
+            let before = self.ssa.versions[self.ssa.at[place].index()].before;
+            if before.is_some_and(|version| self.is_indifferent(version)) {
+                indifferent.insert(self.net.blobs()[place]);
+            }
+        }
+        for place in self.net.input_places(op) {
+            if self.is_indifferent(self.ssa.at[place]) {
+                indifferent.insert(self.net.blobs()[place]);
+            }
+        }
+        indifferent
     }
 
     /// Whether anybody but operator `op` still needs the gradient in the blob called `name`.
@@ -502,6 +549,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         let blob = self.ssa.blob(version);
         let copy_name = self.session.table.suffixed(blob, suffix);
         let copy = self.session.values.add(copy_name);
+        self.session.values.set_copy(copy, part);
         let device = self.device(op);
         self.out.copy(part, copy, false, device, Some(op as u32));
         let replace = |old: Ref| if old == part { Ref::Value(copy) } else { old };
@@ -534,7 +582,7 @@ pub fn single<'a>(
     net: &Net<'a>,
     g_output: Vec<Gradient>,
 ) -> Result<(GradientNet<'a>, Vec<Gradient>)> {
-    let nothing = FxHashSet::default();
+    let nothing = Surroundings::default();
     let mut walk = Walk::start(session, net, &[], &nothing);
     walk.lenient = true;
     walk.given = g_output;

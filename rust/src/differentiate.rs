@@ -54,6 +54,16 @@ impl<'a> Walk<'_, '_, 'a> {
             };
             let mut reads = SmallVec::<[Ref; 8]>::new();
             for slot in slots(&planned.inputs) {
+                // Asked alone, an operator may read what the net around it provides.
+                if self.lenient && names.awaits(*slot) {
+                    names.write(
+                        *slot,
+                        self.net.inputs(op),
+                        self.net.outputs(op),
+                        &mut self.session.values,
+                        &mut self.session.table,
+                    );
+                }
                 reads.push(self.read(op, *slot, g_output, &names)?);
             }
             made.clear();
@@ -179,10 +189,22 @@ impl<'a> Walk<'_, '_, 'a> {
         let answer = self.session.hook.ask(view.bytes, &named, &path);
         self.session.path = path;
         let (ops, g_input) = answer?;
+        let inputs = self.net.inputs(op).len();
+        if g_input.iter().skip(inputs).any(|gradient| *gradient != Named::None) {
+            return Err(Error::new(
+                Kind::GradientCount,
+                format!(
+                    "its registered gradient function gives {} gradients for {inputs} inputs",
+                    g_input.len()
+                ),
+            )
+            .hint("give one entry for each input, None where there is no gradient"));
+        }
         let mut given = Given::new(self, op, &g_output);
         for bytes in ops {
             given.add(&bytes)?;
         }
+        given.check_devices(&g_input)?;
         g_input.iter().map(|gradient| given.gradient(gradient)).collect()
     }
 }
@@ -212,6 +234,11 @@ impl<'n> SlotNames<'n> {
             Slot::Local(k) => 3 * self.inputs + k as usize,
             _ => return None,
         })
+    }
+
+    /// Whether the slot is one that gradient operators write, and none has written it yet.
+    fn awaits(&self, slot: Slot) -> bool {
+        self.index(slot).is_some_and(|index| self.values[index].is_none())
     }
 
     fn read(&self, slot: Slot) -> Option<ValueId> {
@@ -271,12 +298,15 @@ struct Given<'g, 'w, 's, 'a> {
     g_output: &'g [Found],
     /// What these operators have written so far, by name; the newest last.
     written: Vec<(BlobId, ValueId)>,
+    /// By name: the operator that wrote it last.
+    writers: rustc_hash::FxHashMap<BlobId, usize>,
     newest: rustc_hash::FxHashMap<BlobId, ValueId>,
 }
 
 impl<'g, 'w, 's, 'a> Given<'g, 'w, 's, 'a> {
     fn new(walk: &'g mut Walk<'w, 's, 'a>, op: usize, g_output: &'g [Found]) -> Self {
-        Self { walk, op, g_output, written: Vec::new(), newest: rustc_hash::FxHashMap::default() }
+        let (written, writers, newest) = Default::default();
+        Self { walk, op, g_output, written, writers, newest }
     }
 
     fn add(&mut self, bytes: &[u8]) -> Result<()> {
@@ -300,11 +330,39 @@ impl<'g, 'w, 's, 'a> Given<'g, 'w, 's, 'a> {
         }
         for (name, value) in &writes {
             self.newest.insert(*name, *value);
+            self.writers.insert(*name, self.walk.out.ops.len());
             self.written.push((*name, *value));
         }
         let writes = writes.into_iter().map(|(_, value)| value);
         let body = Body::Given { op: view };
         self.walk.out.push(view.op_type, reads, writes, Some(self.op as u32), body);
+        Ok(())
+    }
+
+    /// A sparse gradient lives on one device.
+    fn check_devices(&self, g_input: &[Named]) -> Result<()> {
+        for named in g_input {
+            let Named::Sparse(indices, values) = named else { continue };
+            let device = |name: &[u8]| {
+                let at = self.writers.get(&self.walk.session.table.get(name)?)?;
+                match &self.walk.out.ops[*at].body {
+                    Body::Given { op } => Some(op.device()),
+                    _ => None,
+                }
+            };
+            match (device(indices), device(values)) {
+                (Some(one), Some(other)) if one != other => {
+                    return Err(Error::new(
+                        Kind::SparseDevices,
+                        "its registered gradient function makes indices and values of a sparse \
+                         gradient on different devices",
+                    )
+                    .hint("let one device make both")
+                    .blob(values))
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
 

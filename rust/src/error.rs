@@ -42,6 +42,8 @@ pub enum Kind {
     Inexpressible,
     /// Gradients that are to be added live on different devices.
     Devices,
+    /// A registered function gives more gradients than there are inputs.
+    GradientCount,
     /// Indices and values of a sparse gradient are made on different devices.
     SparseDevices,
     /// Dense and sparse gradients of one blob meet.
@@ -75,6 +77,7 @@ impl Kind {
             Kind::Control => "control",
             Kind::Inexpressible => "inexpressible",
             Kind::Devices => "devices",
+            Kind::GradientCount => "gradient_count",
             Kind::SparseDevices => "sparse_devices",
             Kind::Mixed => "mixed",
             Kind::Conflict => "conflict",

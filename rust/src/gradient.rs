@@ -78,6 +78,8 @@ enum Name {
 pub struct Values {
     names: Vec<Name>,
     nominal: Vec<BlobId>,
+    /// Copies, and the names of what they are copies of.
+    copies: FxHashMap<ValueId, BlobId>,
     /// Which value another one has the name of; naming forgets it.
     same: FxHashMap<ValueId, ValueId>,
     /// Row indices that a gradient operator makes, and a forward blob of their type and rank.
@@ -133,9 +135,33 @@ impl Values {
         }
     }
 
+    /// Says that a value is a copy.
+    pub fn set_copy(&mut self, copy: ValueId, of: Ref) {
+        let name = self.original(of);
+        self.copies.insert(copy, name);
+    }
+
+    /// The name that a reference was made under, or that it is a copy of.
+    pub fn original(&self, of: Ref) -> BlobId {
+        match of {
+            Ref::Value(value) => {
+                self.copies.get(&value).copied().unwrap_or_else(|| self.nominal(value))
+            }
+            Ref::Blob(blob) => blob,
+        }
+    }
+
     /// Whether two values are one: the same, or two sides of one.
     pub fn is_same(&self, one: ValueId, other: ValueId) -> bool {
         one == other || self.root(one) == self.root(other)
+    }
+
+    /// A reference with the value that it has the name of in place of its own.
+    pub fn canonical(&self, part: Ref) -> Ref {
+        match part {
+            Ref::Value(value) => Ref::Value(self.root(value)),
+            Ref::Blob(_) => part,
+        }
     }
 
     fn root(&self, mut value: ValueId) -> ValueId {

@@ -32,6 +32,8 @@ pub struct Version {
     pub first_reader: Option<u32>,
     /// How often it is read.
     pub reads: u32,
+    /// The version that it has taken the place of.
+    pub before: Option<VersionId>,
 }
 
 /// Maps the blobs of an answer to the blobs of one net while that net is played.
@@ -102,7 +104,8 @@ impl Ssa {
 
     fn add(&mut self, place: u32, number: u32, writer: Option<u32>) -> VersionId {
         let id = VersionId(self.versions.len() as u32);
-        self.versions.push(Version { place, number, writer, first_reader: None, reads: 0 });
+        let before = self.current.get(place as usize).copied();
+        self.versions.push(Version { place, number, writer, first_reader: None, reads: 0, before });
         match self.current.get_mut(place as usize) {
             Some(current) => *current = id,
             None => self.current.push(id),

@@ -1,7 +1,7 @@
 //! A backward pass with what the walk knew at its end: for those who look at the reference's `IR`.
 
 use bumpalo::Bump;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::api::{self, targets, Y};
 use crate::backward;
@@ -43,8 +43,8 @@ pub fn trace(ops: &[&[u8]], ys: &[Y], hook: &mut dyn Hook) -> Result<Trace> {
     let mut session = Session::new(&bump, 4 * ops.len(), hook);
     let net = Net::from_ops(ops.iter().map(|op| Ok(*op)), &mut session.table)?;
     let targets = targets(&mut session, ys)?;
-    let nothing = FxHashSet::default();
-    let outcome = backward::backward(&mut session, &net, &targets, &[], &nothing)?;
+    let around = backward::Surroundings::default();
+    let outcome = backward::backward(&mut session, &net, &targets, &around)?;
     verify(&mut session, &outcome.net, &|op| net.ops()[op as usize].view.op_type)?;
 
     let mut makers: FxHashMap<ValueId, (usize, usize)> = FxHashMap::default();

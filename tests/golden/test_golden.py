@@ -9,6 +9,7 @@ import pathlib
 
 import asking
 import canonical
+import ctrlgrad
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -37,7 +38,7 @@ def cases(file):
 def test_case(file, name):
     case = cases(file)[name]
     ops, grads = asking.ask(case)
-    assert canonical.compare(case, ops, grads) == []
+    assert canonical.compare(case, ops, grads, proto=ctrlgrad.caffe2_pb2) == []
     assert asking.unclear(case, ops) is None
 
 

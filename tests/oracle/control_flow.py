@@ -9,6 +9,7 @@ from .recipes import Want
 
 Target = tuple[str, tuple[int, ...]]
 BOOL = 5
+HIGH = 1000.0
 
 
 def add(draft: Draft) -> None:
@@ -125,18 +126,16 @@ def condition(draft: Draft) -> str:
     known = [n for n, a in draft.values.items() if a.dtype == np.bool_ and a.size == 1]
     if known and world.chance(0.3):
         return rng.choice(known)
-    if draft.floats() and world.chance(0.2):
-        sums = [world.name(), world.name()]
-        for name in sums:
-            draft.write("SumElements", [rng.choice(draft.floats())], [name])
-        cond = world.name()
-        draft.write(rng.choice(["GT", "LT"]), sums, [cond])
+    stem = rng.choice(["cond", "more", "c", "flag", "xyz"])
+    if draft.floats() and world.chance(0.2):  # from the data, but for a limit that decides it
+        total, cond = world.name(), world.name(stem)
+        limit = draft.feed(np.float32(HIGH).reshape(()), constant=True, stem="limit")
+        world.conditions.append(draft.outermost(limit)[1])
+        draft.write("SumElements", [rng.choice(draft.floats())], [total])
+        draft.write("LT", [total, limit], [cond])
         return cond
-    cond = draft.feed(np.array(True), stem=rng.choice(["cond", "more", "c", "flag", "xyz"]))
-    owner, outer = draft, cond
-    while owner.parent:
-        owner, outer = owner.parent, owner.bound.get(outer, outer)
-    world.conditions.append(outer)
+    cond = draft.feed(np.array(True), stem=stem)
+    world.conditions.append(draft.outermost(cond)[1])
     return cond
 
 
@@ -219,10 +218,7 @@ def add_while(draft: Draft) -> None:
     draft.write("GivenTensorIntFill", [], [one], given=[None], shape=(1,), values=(1,))
     draft.write("ConstantFill", [], [more], given=[None], shape=(1,), dtype=BOOL, value=0)
     limit = draft.feed(np.array([2], np.int32), stem="n")
-    owner, outer = draft, limit
-    while owner.parent:
-        owner, outer = owner.parent, owner.bound.get(outer, outer)
-    world.turns.append(outer)
+    world.turns.append(draft.outermost(limit)[1])
     ws = workspace_blob(draft)
     loop = Draft(world, draft)
     after = write_do(loop, ws, carried, carried=True)

@@ -6,6 +6,7 @@ written, on the values that their inputs have by then. So shapes fit, and domain
 are kept, without a second description of what operators do.
 """
 
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -108,8 +109,10 @@ class World:
         except Exception as error:
             raise Unlucky(op.type) from error
         for array in out:
-            if array.dtype.kind == "f" and not (np.abs(array) < TAME).all():
-                raise Unlucky(op.type)
+            if array.dtype.kind != "f":
+                continue
+            if not (np.abs(array) < TAME).all() or np.isin(np.abs(array), (0, 1)).all():
+                raise Unlucky(op.type)  # too large; or 0 and 1, where wrong powers look right
         return out
 
 
@@ -336,19 +339,16 @@ def choose_ys(draft: Draft) -> Ys:
 
 
 def draw_runs(world: World) -> list[Feeds]:
-    """Each condition both ways, each loop from no turn to three."""
-    rng = world.rng
-    count = 1
-    if world.conditions:
-        count = 2 if len(world.conditions) == 1 else 4
-    if world.turns:
-        count = max(count, 3)
+    """Up to three conditions in all combinations, each loop from no turn to three."""
+    ways = list(itertools.product([True, False], repeat=min(len(world.conditions), 3)))
+    count = max(len(ways), 3 if world.turns else 1)
     runs = []
     for i in range(count):
         feeds = dict(world.feeds)
         for k, name in enumerate(world.conditions):
-            on = (i + k) % 2 == 0 if i < 2 else rng.random() < 0.5
-            feeds[name] = np.array(on)
+            on = ways[i % len(ways)][k] if k < 3 else world.chance(0.5)
+            likeness = feeds[name]
+            feeds[name] = np.array(on) if likeness.dtype == bool else likeness * (1 if on else -1)
         for k, name in enumerate(world.turns):
             feeds[name] = np.array([(2 - i + k) % 4], np.int32)
         runs.append(feeds)

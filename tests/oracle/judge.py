@@ -8,6 +8,7 @@ see `Referee`.
 
 import importlib
 import multiprocessing
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -141,16 +142,35 @@ def may_be_replaced(case: Case) -> list[str]:
     return found
 
 
-def truths(case: Case) -> list[Truth]:
+def truths(case: Case, inner: bool = False) -> list[Truth]:
+    """What the gradients of the float feeds must be; with `inner`, those of all blobs
+    that the outermost net writes once as well."""
     if not TOKEN:
         TOKEN.append(core.CreatePythonOperator(MEMORY.replay, ["x"], ["y"]).arg[0].s.decode())
     net = case.forward()
     net.name, net.type = "differences", "simple"
     without_stops(net, TOKEN[0])
-    return [truth_of_run(case, net, feeds, i) for i, feeds in enumerate(case.runs)]
+    return [truth_of_run(case, net, feeds, i, inner) for i, feeds in enumerate(case.runs)]
 
 
-def truth_of_run(case: Case, net, feeds: Feeds, number: int) -> Truth:
+DELTA = "difference/"
+
+
+def with_deltas(net, feeds: Feeds):
+    """The net with something added to each blob that it writes once, and those summands."""
+    writers = Counter(blob for op in net.op for blob in op.output)
+    out, deltas = caffe2_pb2.NetDef(name="with deltas", type="simple"), {}
+    for op in net.op:
+        out.op.add().CopyFrom(op)
+        for blob in op.output:
+            value = workspace.FetchBlob(blob)
+            if writers[blob] == 1 and blob not in feeds and getattr(value, "dtype", "") == "float32":
+                deltas[DELTA + blob] = np.zeros_like(value)
+                out.op.add(type="Add", input=[blob, DELTA + blob], output=[blob])
+    return out, deltas
+
+
+def truth_of_run(case: Case, net, feeds: Feeds, number: int, inner: bool) -> Truth:
     workspace.ResetWorkspace()
     MEMORY.kept, MEMORY.at = [], None
     for blob, value in feeds.items():
@@ -159,6 +179,12 @@ def truth_of_run(case: Case, net, feeds: Feeds, number: int) -> Truth:
     workspace.RunNet(net.name)
     shapes = {y: workspace.FetchBlob(y).shape for y in case.ys}
     weights, upstream = weights_of(case, shapes, number)
+    if inner:
+        net, deltas = with_deltas(net, feeds)
+        feeds = {**feeds, **deltas}
+        for blob, value in feeds.items():
+            workspace.FeedBlob(blob, value)
+        workspace.CreateNet(net, True)
 
     def objective(blob: str, value: np.ndarray) -> np.ndarray:
         MEMORY.at = 0
@@ -179,7 +205,8 @@ def truth_of_run(case: Case, net, feeds: Feeds, number: int) -> Truth:
         for at in np.ndindex(*value.shape):
             by_y[(slice(None), *at)], doubt[at] = slope(objective, still, blob, value, at)
         if by_y.any() or not overwritten_unread(net, blob):
-            slopes[blob], doubtful[blob] = by_y, doubt
+            name = blob[len(DELTA):] if blob.startswith(DELTA) else blob
+            slopes[name], doubtful[name] = by_y, doubt
     keep = np.array([y not in may_be_replaced(case) for y in weights])
     choices = [{b: s.sum(axis=0) for b, s in slopes.items()}]
     if not keep.all():
@@ -238,7 +265,8 @@ def judge(case: Case, truth: list[Truth], answer: Answer) -> Verdict:
             for blob, value in one.upstream.items():
                 workspace.FeedBlob(blob, value)
             run(answer.messages(), "backward")
-            got = {blob: dense(answer.grads.get(blob), feeds[blob].shape) for blob in one.slopes[0]}
+            got = {blob: dense(answer.grads.get(blob), slope.shape)
+                   for blob, slope in one.slopes[0].items()}
         except Exception as error:
             return Verdict(FAILS, "run %d: %s" % (number, reason(str(error))))
         wrong = [compare(got, want, one.doubtful) for want in one.slopes]

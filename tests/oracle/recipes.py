@@ -109,7 +109,8 @@ def alike(types: str, counts: list[int], args: Optional[dict] = None, low=-4.0, 
 # ------------------------------------------------------------- element by element
 
 unary("Sigmoid Tanh Sin Cos Softplus Softsign Swish Gelu Erf Atan Relu LeakyRelu Elu Selu "
-      "Negative Abs Copy Alias EnsureDense NanCheck AveragedLoss StopGradient ConstantFill")
+      "Negative Abs Copy Alias EnsureDense NanCheck AveragedLoss StopGradient")
+unary("ConstantFill", args={"value": 0.25})
 unary("Exp Sqr Cube Sinh Cosh", low=-2, high=2)
 unary("Tan Asin Acos", low=-0.8, high=0.8)
 unary("Sqrt Log Log1p Rsqrt Reciprocal", low=0.2)

@@ -18,12 +18,13 @@ SAME_TYPE = {1: "Sigmoid", 2: "Mul"}
 MOST_TRIES = 1500
 
 
-def shrink(case: Case, keeps: Callable[[Case], bool], limit: int = MOST_TRIES) -> Case:
+def shrink(case: Case, keeps: Callable[[Case], bool], limit: int = MOST_TRIES,
+           all_runs: bool = False) -> Case:
     """The smallest case found for which `keeps` holds. It must hold for `case`."""
     tries, at, changed_since = 0, 0, False
     while True:
         # after a step that was possible, go on from there: what failed before it fails again mostly
-        for candidate in islice(smaller(case), at, None):
+        for candidate in islice(smaller(case, all_runs), at, None):
             tries += 1
             if tries > limit:
                 return case
@@ -43,9 +44,9 @@ def runs(case: Case) -> bool:
 
 # ---------------------------------------------------------------------- one step less
 
-def smaller(case: Case) -> Iterator[Case]:
-    for i in range(len(case.runs)):
-        if len(case.runs) > 1:
+def smaller(case: Case, all_runs: bool) -> Iterator[Case]:
+    if len(case.runs) > 1 and not all_runs:
+        for i in range(len(case.runs)):
             yield rebuilt(case, runs=[case.runs[i]])
     net = case.forward()
     for path in reversed(paths(net)):  # the last readers first

@@ -268,7 +268,8 @@ def random_net(seed):
         output = inputs[0] if op_type == "Relu" and chance.random() < 0.2 else "h%d" % number
         ops.append(op(op_type, inputs, [output]))
         blobs.append(output)
-    return net(*ops), blobs, chance
+    known = {name for each in ops for name in [*each.input, *each.output]}
+    return net(*ops), sorted(known), chance
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -279,7 +280,7 @@ def test_every_wrt_answer_is_a_part_of_the_full_one(seed):
         full = backward(forward, ys)
     except ctrlgrad.CtrlgradError:
         pytest.skip("the net has no backward pass")
-    wrt = chance.sample(sorted(set(blobs)), chance.randint(1, 2))
+    wrt = chance.sample(blobs, chance.randint(1, 2))
     part = backward(forward, ys, wrt=wrt)
     assert part.grads == {blob: full.grads[blob] for blob in full.grads if blob in wrt}
     assert list(part.grads) == [blob for blob in full.grads if blob in wrt]
@@ -288,7 +289,7 @@ def test_every_wrt_answer_is_a_part_of_the_full_one(seed):
     needed = {name for gradient in part.grads.values() for name in [gradient]}
     written = {name for each in part.ops for name in each.output}
     assert needed <= written | {"y_grad"}
-    everything = backward(forward, ys, wrt=sorted(set(full.grads)))
+    everything = backward(forward, ys, wrt=list(full.grads))
     assert everything.grads == full.grads
 
 
@@ -297,7 +298,7 @@ def test_no_grad_answers_as_stop_gradient_does(seed):
     """Blobs behind the stopped one are as they were; those before it lose what came through it."""
     forward, blobs, chance = random_net(seed)
     y = forward.op[-1].output[0]
-    stopped = chance.choice(sorted(set(blobs)))
+    stopped = chance.choice(blobs)
     try:
         full = backward(forward, [y])
     except ctrlgrad.CtrlgradError:

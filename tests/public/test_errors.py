@@ -28,6 +28,7 @@ BASES = {
     "control": AssertionError,
     "inexpressible": RuntimeError,
     "devices": RuntimeError,
+    "gradient_count": IndexError,
     "sparse_devices": AssertionError,
     "mixed": RuntimeError,
     "conflict": RuntimeError,

@@ -62,13 +62,19 @@ def if_(condition, inputs, outputs, then_net, else_net=None, proto=None):
     return op("If", [condition, *_names(inputs)], outputs, proto, **nets)
 
 
-def do_in_do(depth, proto=None):
-    """A Do around a Do around ... a Relu, from x to y."""
-    body = net(op("Relu", "x", "y", proto), proto=proto, name="inner")
-    made = do(body, "x", "y", proto)
-    for _ in range(depth - 1):
-        made = do(net(made, proto=proto, name="inner"), "x", "y", proto)
-    return made
+def do_in_do(depth, proto=None, into=None):
+    """A Do around a Do around ... a Relu, from x to y; written into an operator if one is given."""
+    # Filled in from outside: to copy a net is to parse it, for some versions of protobuf, and
+    # what they parse has a limit of depth.
+    shell = do(net(proto=proto, name="inner"), "x", "y", proto)
+    whole = op("Do", proto=proto) if into is None else into
+    inner = whole
+    for _ in range(depth):
+        inner.CopyFrom(shell)
+        body = next(arg.n for arg in inner.arg if arg.name == "net")
+        inner = body.op.add()
+    inner.CopyFrom(op("Relu", "x", "y", proto))
+    return whole
 
 
 def types(ops):

@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::backward::{backward, Target, Walk};
+use crate::backward::{backward, Surroundings, Target, Walk};
 use crate::blobs::BlobId;
 use crate::error::Result;
 use crate::gradient::{Body, Gradient, GradientNet, Ref, ValueId};
@@ -32,6 +32,7 @@ impl<'a> Branch<'a> {
         op: usize,
         forward: NetRef<'a>,
         seeds: &[Seed],
+        indifferent: FxHashSet<BlobId>,
     ) -> Result<Self> {
         let net = Net::read(forward, &mut walk.session.table)?;
         let targets: Vec<Target> = seeds
@@ -42,9 +43,12 @@ impl<'a> Branch<'a> {
             })
             .collect();
         let first_value = walk.session.values.len();
-        let read_outside = walk.net.outputs(op);
-        let nothing = FxHashSet::default();
-        let outcome = backward(walk.session, &net, &targets, read_outside, &nothing)?;
+        let around = Surroundings {
+            read_outside: walk.net.outputs(op).to_vec(),
+            no_gradient: FxHashSet::default(),
+            indifferent,
+        };
+        let outcome = backward(walk.session, &net, &targets, &around)?;
         let incoming = outcome.incoming().collect();
         let final_gradients =
             outcome.gradients().map(|(blob, found)| (blob, found.gradient)).collect();

@@ -2,10 +2,10 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::backward::{backward, Target, Walk};
+use crate::backward::{backward, Surroundings, Target, Walk};
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
-use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
+use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId, Values};
 use crate::net::Net;
 
 use super::bindings::{broken, Bindings};
@@ -32,11 +32,20 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
         let gradient = Some(Gradient::Dense(Ref::Value(value)));
         targets.push(Target { blob, gradient });
     }
-    let read_outside: Vec<BlobId> =
-        walk.net.outputs(op).iter().filter_map(|outer| bindings.inner(*outer)).collect();
-    let nothing = FxHashSet::default();
-    let outcome = backward(walk.session, &body, &targets, &read_outside, &nothing)?;
-    let incoming: FxHashMap<BlobId, Gradient> = outcome.incoming().collect();
+    let indifferent = walk.indifferent_before(op);
+    let inside = |outer: &BlobId| bindings.inner(*outer);
+    let around = Surroundings {
+        read_outside: walk.net.outputs(op).iter().filter_map(inside).collect(),
+        indifferent: indifferent.iter().filter_map(inside).collect(),
+        no_gradient: FxHashSet::default(),
+    };
+    let outcome = backward(walk.session, &body, &targets, &around)?;
+    // Where it does not matter, the gradient of a later version is handed on, as in the reference.
+    let incoming: FxHashMap<BlobId, Gradient> = outcome
+        .gradients()
+        .filter(|(blob, found)| outcome.came_in(*found) || around.indifferent.contains(blob))
+        .map(|(blob, found)| (blob, found.gradient))
+        .collect();
     let mut inner = outcome.net;
     let own_ops = inner.ops.len();
 
@@ -51,14 +60,14 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
             }
         });
     }
-    gradients.push(Gradient::None);
     if inner.ops.is_empty() {
         return Ok(gradients);
     }
 
     let reserved = way_out.outputs.iter().map(|value| walk.session.values.nominal(*value)).collect();
     set_apart(walk, op, &mut seeds, &reserved);
-    let way_in = WayIn::find(&inner, own_ops, &bindings, &inner_seeds, &seeds);
+    let values = &walk.session.values;
+    let way_in = WayIn::find(values, &inner, own_ops, &bindings, &inner_seeds, &seeds);
     let way_in = way_in.checked(walk, op)?;
     push(walk, op, &bindings, inner, &way_in, &way_out)?;
     Ok(gradients)
@@ -122,6 +131,7 @@ struct WayIn {
 
 impl WayIn {
     fn find(
+        values: &Values,
         inner: &GradientNet<'_>,
         own_ops: usize,
         bindings: &Bindings<'_>,
@@ -138,6 +148,7 @@ impl WayIn {
         let mut index: FxHashMap<Ref, u32> = FxHashMap::default();
         for (at, op) in inner.ops.iter().enumerate() {
             for part in inner.inputs(op) {
+                let part = &values.canonical(*part);
                 if !met.insert(*part) {
                     continue;
                 }
@@ -160,9 +171,9 @@ impl WayIn {
             }
             if let Body::Control(control) = &op.body {
                 let changed = control.changes.iter();
-                way.changes.extend(changed.filter_map(|part| match part {
-                    Ref::Blob(blob) => bindings.outer(*blob).map(Ref::Blob),
-                    Ref::Value(_) => seeds.get(part).copied(),
+                way.changes.extend(changed.filter_map(|part| match values.canonical(*part) {
+                    Ref::Blob(blob) => bindings.outer(blob).map(Ref::Blob),
+                    part @ Ref::Value(_) => seeds.get(&part).copied(),
                 }));
             }
         }

@@ -28,12 +28,14 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
         .ok_or_else(|| control_error("this If has no argument then_net", "give it one"))?;
     let else_net = net_argument(walk, &view, "else_net")?;
     set_apart(walk, op, &mut seeds, &FxHashSet::default());
-    let then_branch = Branch::differentiate(walk, op, then_net, &seeds)?;
+    let indifferent = walk.indifferent_before(op);
+    let then_branch = Branch::differentiate(walk, op, then_net, &seeds, indifferent.clone())?;
     let else_branch = match else_net {
-        Some(net) => Some(Branch::differentiate(walk, op, net, &seeds)?),
+        Some(net) => Some(Branch::differentiate(walk, op, net, &seeds, indifferent.clone())?),
         None => None,
     };
     let mut join = Join::new(walk, op, seeds, [Some(then_branch), else_branch]);
+    join.indifferent = indifferent;
     let gradients = join.inputs()?;
     join.local_zeros();
     join.finish()?;
@@ -58,6 +60,8 @@ struct Join<'j, 'w, 's, 'a> {
     walk: &'j mut Walk<'w, 's, 'a>,
     op: usize,
     seeds: FxHashMap<BlobId, Ref>,
+    /// Blobs for which it does not matter what gradient they have before the If.
+    indifferent: FxHashSet<BlobId>,
     sides: [Option<Branch<'a>>; 2],
     incoming: [FxHashMap<BlobId, Gradient>; 2],
     outputs: Outputs,
@@ -92,6 +96,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             walk,
             op,
             seeds,
+            indifferent: FxHashSet::default(),
             sides,
             incoming,
             outputs,
@@ -104,7 +109,12 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
 
     fn state(&self, side: usize, blob: BlobId) -> State {
         match self.incoming[side].get(&blob) {
-            None | Some(Gradient::None) => State::Zero,
+            None | Some(Gradient::None) => match self.seeds.get(&blob) {
+                // Where it does not matter, the gradient behind the If is handed on, as in the
+                // reference.
+                Some(seed) if self.indifferent.contains(&blob) => State::Free(*seed),
+                _ => State::Zero,
+            },
             Some(Gradient::Sparse(indices, values)) => State::Sparse(*indices, *values),
             Some(Gradient::Dense(part)) => match &self.sides[side] {
                 Some(branch) if branch.makes(*part) => State::Made(*part),
@@ -384,11 +394,13 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     fn finish(mut self) -> Result<()> {
         let (op, view) = (self.op, self.walk.net.ops()[self.op].view);
         let mut met = FxHashSet::default();
-        let mut inputs = vec![outer_read(self.walk, op, Ref::Blob(self.walk.net.inputs(op)[0]))?];
+        let condition = self.walk.ssa.at[self.walk.net.input_places(op).start];
+        let mut inputs = vec![self.walk.forward(op, condition, false)?];
         met.insert(inputs[0]);
         let mut reads: Vec<Ref> = self.sides.iter().flatten().flat_map(Branch::reads).collect();
         reads.append(&mut self.copied);
         for part in reads {
+            let part = self.walk.session.values.canonical(part);
             let part = outer_read(self.walk, op, part)?;
             if met.insert(part) {
                 inputs.push(part);

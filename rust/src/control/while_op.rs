@@ -11,7 +11,7 @@ use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::makers::{self, Entry};
-use crate::message::{NetRef, OpRef};
+use crate::message::OpRef;
 use crate::net::Net;
 
 use super::branch::{Branch, Outputs};
@@ -29,21 +29,26 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
     let seeds = seeds(walk, op, usize::MAX)?;
     let forward = net_argument(walk, &view, "loop_net")?
         .ok_or_else(|| control_error("this While has no argument loop_net", "give it one"))?;
-    let workspace = check_body(walk, forward)?;
+    let body = Net::read(forward, &mut walk.session.table)?;
+    let workspace = check_body(&body)?;
 
     // What a seed is finally called shows when the loop has been differentiated.
     let placeholders: Vec<Seed> = seeds
         .iter()
         .map(|seed| Seed { output: seed.output, gradient: Ref::Value(apart(walk, seed)) })
         .collect();
-    let branch = Branch::differentiate(walk, op, forward, &placeholders)?;
-    check_turns(walk, op, &view, forward, &branch)?;
-    Loop::new(walk, op, workspace, seeds, placeholders, branch).finish()
+    // What the body writes comes in from the turn before.
+    let mut indifferent = walk.indifferent_before(op);
+    for written in body.outputs(0) {
+        indifferent.remove(written);
+    }
+    let branch = Branch::differentiate(walk, op, forward, &placeholders, indifferent)?;
+    let turns_again = check_turns(walk, op, &view, &body, &branch)?;
+    Loop::new(walk, op, workspace, turns_again, seeds, placeholders, branch).finish()
 }
 
 /// The body must be a single Do that makes a new workspace for each turn.
-fn check_body<'a>(walk: &mut Walk<'_, '_, 'a>, forward: NetRef<'a>) -> Result<BlobId> {
-    let net = Net::read(forward, &mut walk.session.table)?;
+fn check_body(net: &Net<'_>) -> Result<BlobId> {
     let [body] = net.ops() else {
         return Err(control_error(
             format!("the loop_net of this While has {} operators", net.ops().len()),
@@ -68,16 +73,16 @@ fn check_body<'a>(walk: &mut Walk<'_, '_, 'a>, forward: NetRef<'a>) -> Result<Bl
     })
 }
 
-/// Refuses loops whose turns the gradient cannot tell apart.
+/// Refuses loops whose turns the gradient cannot tell apart. Says whether there can be several at all:
+/// where nothing changes the condition there is no turn, or no end.
 fn check_turns<'a>(
     walk: &mut Walk<'_, '_, 'a>,
     op: usize,
     view: &OpRef<'a>,
-    forward: NetRef<'a>,
+    body: &Net<'a>,
     branch: &Branch<'a>,
-) -> Result<()> {
+) -> Result<bool> {
     let condition = walk.net.inputs(op)[0];
-    let body = Net::read(forward, &mut walk.session.table)?;
     let body_writes = body.outputs(0);
     let condition_net = match net_argument(walk, view, "cond_net")? {
         Some(net) => Some(Net::read(net, &mut walk.session.table)?),
@@ -108,7 +113,7 @@ fn check_turns<'a>(
         argument.name() == b"copy_external_blobs" && argument.i().is_some_and(|flag| flag != 0)
     });
     if copies || !may_turn_again {
-        return Ok(());
+        return Ok(may_turn_again);
     }
     let changing = branch.reads().into_iter().find_map(|part| match part {
         Ref::Blob(blob) if Some(&blob) != body_writes.last() && body_writes.contains(&blob) => {
@@ -117,7 +122,7 @@ fn check_turns<'a>(
         _ => None,
     });
     match changing {
-        None => Ok(()),
+        None => Ok(true),
         Some(blob) => Err(Error::new(
             Kind::Inexpressible,
             format!(
@@ -136,6 +141,7 @@ struct Loop<'l, 'w, 's, 'a> {
     walk: &'l mut Walk<'w, 's, 'a>,
     op: usize,
     workspace: BlobId,
+    turns_again: bool,
     seeds: Vec<Seed>,
     placeholders: Vec<Seed>,
     branch: Branch<'a>,
@@ -154,6 +160,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         walk: &'l mut Walk<'w, 's, 'a>,
         op: usize,
         workspace: BlobId,
+        turns_again: bool,
         seeds: Vec<Seed>,
         placeholders: Vec<Seed>,
         branch: Branch<'a>,
@@ -162,6 +169,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
             walk,
             op,
             workspace,
+            turns_again,
             seeds,
             placeholders,
             branch,
@@ -183,11 +191,19 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         // Summands first: what a net writes is taken in under the names that there are by then.
         let mut collected = Vec::new();
         for (blob, gradient) in self.branch.incoming.clone() {
-            if !is_seed.contains(&blob) {
+            if is_seed.contains(&blob) {
+                continue;
+            }
+            if !self.turns_again && matches!(gradient, Gradient::Dense(_)) {
+                gradients.insert(blob, gradient);
+            } else {
                 collected.push((blob, self.collect(blob, gradient)));
             }
         }
         self.outputs.take(self.walk, &self.branch);
+        for gradient in gradients.values_mut() {
+            *gradient = gradient.map(|part| self.walk.session.values.canonical(part));
+        }
         for (blob, sum) in collected {
             gradients.insert(blob, Gradient::Dense(Ref::Value(sum)));
             self.outputs.insert(self.walk.session.values.nominal(sum), sum);
@@ -203,6 +219,10 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
                     let session = &mut *self.walk.session;
                     let name = session.values.provisional(*value, &mut session.table);
                     self.outputs.named(self.walk, name)
+                }
+                Some(Gradient::None) | None if !self.turns_again => {
+                    gradients.insert(output, Gradient::Dense(self.seeds[at].gradient));
+                    continue;
                 }
                 Some(Gradient::None) | None => self.forgotten(output),
                 Some(_) => return Err(self.sparse_between_turns(output)),
@@ -223,7 +243,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         incoming: &rustc_hash::FxHashMap<BlobId, Gradient>,
         is_seed: &FxHashSet<BlobId>,
     ) -> Result<()> {
-        for output in self.walk.net.outputs(self.op) {
+        for output in self.walk.net.outputs(self.op).iter().filter(|_| self.turns_again) {
             let gets = incoming.get(output).is_some_and(|gradient| !gradient.is_none());
             if gets && !is_seed.contains(output) {
                 return Err(Error::new(
@@ -309,7 +329,8 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
     fn push(&mut self) -> Result<()> {
         let this = self;
         let op = this.op;
-        let starts = this.carried.iter().map(|(start, _)| *start);
+        let values = &this.walk.session.values;
+        let starts = this.carried.iter().map(|(start, _)| values.canonical(*start));
         let changes: Vec<Ref> = starts.chain(this.branch.changes()).collect();
         this.walk.protect_outputs(op, &this.outputs.order, &changes);
         let head = NetHead::of(this.branch.forward, "_grad");
@@ -338,6 +359,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         let mut inputs = vec![Ref::Value(cond)];
         let mut met = FxHashSet::default();
         for part in this.branch.reads() {
+            let part = this.walk.session.values.canonical(part);
             let part = outer_read(this.walk, op, part)?;
             if met.insert(part) {
                 inputs.push(part);

@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
     several("ReduceFrontWeightedSum", &[
         step("Shape",                          &[I(0)],                  &[Local(0)]),
         step("ReduceFrontWeightedSumGradient", &[I(1), GO(0), Local(0)], &[GI(0)]),
-    ]).local("_", O(0), "_dims"),
+    ]).local("_", O(0), "_dims").distinct_args(),
 ];
 
 #[rustfmt::skip]

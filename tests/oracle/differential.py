@@ -1,0 +1,237 @@
+"""Asks ctrlgrad and Caffe2 for the backward passes of random nets, and judges both.
+
+    python -m tests.oracle.differential --nets 3000 --seed 1
+
+prints how often which came out, and every net where ctrlgrad did worse than it
+should, made small. Exit status 1 if there is such a net. With `--subject caffe2`
+the reference is compared with itself: that shows what it gets wrong.
+"""
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import canonical
+
+from . import text
+from .generate import Case, generate
+from .judge import (
+    CRASHES, FAILS, HANGS, RIGHT, UNSURE, WRONG, Answer, Gone, Referee, Verdict, ask, judge, truths)
+from .shrink import runs, shrink
+
+# What can come of a net. The ones in capitals should not happen.
+SAME_RIGHT = "the same answer, right"
+OURS_RIGHT = "ours right, the reference's not"
+OTHER_RIGHT = "both right, in other operators"
+BOTH_REFUSE = "both refuse"
+OURS_REFUSES = "ours refuses, the reference's is not right"
+NO_TRUTH = "no truth to compare with"
+SAME_WRONG = "THE SAME ANSWER, WRONG"
+WORSE = "OURS WRONG"
+BOTH_WRONG = "BOTH WRONG, IN OTHER OPERATORS"
+NEEDLESS = "OURS REFUSES, THE REFERENCE'S IS RIGHT"
+NO_ERROR_OF_OURS = "OURS FAILS WITH AN ERROR THAT IS NOT ITS OWN"
+GOOD = (SAME_RIGHT, OURS_RIGHT, OTHER_RIGHT, BOTH_REFUSE, OURS_REFUSES, NO_TRUTH)
+BAD = (SAME_WRONG, WORSE, BOTH_WRONG, NEEDLESS, NO_ERROR_OF_OURS)
+REFUSES = "refuses"
+
+
+@dataclass
+class Outcome:
+    kind: str
+    ours: Verdict
+    reference: Verdict
+    ours_answer: Optional[Answer] = None
+    reference_answer: Optional[Answer] = None
+
+
+def opinion(referee: Referee, case: Case, truth: Any, answer: Answer) -> Verdict:
+    if answer.error:
+        return Verdict(REFUSES, "%s: %s" % (answer.error[0][0], " ".join(answer.error[1].split())[:300]))
+    try:
+        return referee.call(judge, case, truth, answer)
+    except Gone as gone:
+        return Verdict(str(gone))
+
+
+def asked(referee: Referee, subject: str, case: Case) -> Answer:
+    try:
+        return referee.call(ask, subject, case)
+    except Gone as gone:
+        return Answer(error=([str(gone)], "the question itself %s" % gone))
+
+
+def outcome(referee: Referee, subject: str, case: Case) -> Outcome:
+    """What comes of one net."""
+    try:
+        truth = referee.call(truths, case)
+    except (Gone, RuntimeError) as gone:
+        return Outcome(NO_TRUTH, Verdict(UNSURE, str(gone)), Verdict(UNSURE))
+    theirs = asked(referee, "caffe2", case)
+    ours = asked(referee, subject, case) if subject != "caffe2" else theirs
+    same = not theirs.error and not ours.error and not canonical_differences(theirs, ours)
+    reference = opinion(referee, case, truth, theirs)
+    verdict = reference if same else opinion(referee, case, truth, ours)
+    kind = kind_of(verdict, reference, same, ours)
+    if kind == NEEDLESS:  # unless the reference only hides what is wrong inside the net
+        reference = opinion(referee, case, referee.call(truths, case, True), theirs)
+        kind = kind_of(verdict, reference, same, ours)
+    return Outcome(kind, verdict, reference, ours, theirs)
+
+
+def canonical_differences(a: Answer, b: Answer) -> bool:
+    return a.grads != b.grads or \
+        canonical.canonical(a.messages()) != canonical.canonical(b.messages())
+
+
+def kind_of(ours: Verdict, reference: Verdict, same: bool, answer: Answer) -> str:
+    if UNSURE in (ours.kind, reference.kind):
+        return NO_TRUTH
+    if ours.kind == REFUSES:
+        if reference.kind == RIGHT:
+            return NEEDLESS
+        if answer.error and "CtrlgradError" not in answer.error[0] and reference.kind != REFUSES:
+            return NO_ERROR_OF_OURS
+        return BOTH_REFUSE if reference.kind == REFUSES else OURS_REFUSES
+    if ours.kind == RIGHT:
+        if same:
+            return SAME_RIGHT
+        return OTHER_RIGHT if reference.kind == RIGHT else OURS_RIGHT
+    if same:
+        return SAME_WRONG
+    return BOTH_WRONG if reference.kind in (WRONG, FAILS, HANGS, CRASHES) else WORSE
+
+
+# ------------------------------------------------------------------------- reports
+
+def report(case: Case, found: Outcome) -> str:
+    lines = ["#### net %s: %s" % (case.name, found.kind), text.net_text(case.forward().op, 4),
+             "  ys: %s" % (case.ys,)]
+    for number, feeds in enumerate(case.runs):
+        lines.append("  run %d: %s" % (number, "; ".join(
+            "%s = %s" % (k, v.tolist()) for k, v in feeds.items())))
+    sides = [("ours", found.ours, found.ours_answer)]
+    if found.kind != SAME_WRONG:
+        sides.append(("reference", found.reference, found.reference_answer))
+    for name, verdict, answer in sides:
+        lines.append("  %s: %s  %s" % (name, verdict.kind, verdict.text))
+        if answer and not answer.error:
+            lines.append(text.net_text(answer.messages(), 6))
+            lines.append("      %s" % {k: text.gradient_text(v) for k, v in answer.grads.items()})
+    return "\n".join(lines)
+
+
+def runs_in_child(referee: Referee, case: Case) -> bool:
+    try:
+        return referee.call(runs, case)
+    except (Gone, RuntimeError):
+        return False
+
+
+def small(referee: Referee, subject: str, case: Case, found: Outcome) -> Case:
+    """The case made small, with what came of it, and our side of that, unchanged."""
+    def keeps(candidate: Case) -> bool:
+        if not runs_in_child(referee, candidate):
+            return False
+        again = outcome(referee, subject, candidate)
+        return again.kind == found.kind and again.ours.kind == found.ours.kind
+
+    patience, referee.seconds = referee.seconds, 2.0
+    try:
+        hangs = HANGS in (found.ours.kind, found.reference.kind)
+        return shrink(case, keeps, 60 if hangs else 600, all_runs=found.kind == NEEDLESS)
+    finally:
+        referee.seconds = patience
+
+
+# ------------------------------------------------------------------------- the work
+
+def clerk(subject: str, seed: int, numbers: range, most: int, out: Any) -> None:
+    """Does some of the nets, in a process of its own."""
+    referee = Referee()
+    reported: Counter = Counter()
+    for number in numbers:
+        case: Optional[Case] = None
+        try:
+            case = referee.call(generate, seed, number)
+        except Gone as gone:
+            out.put((Outcome(NO_TRUTH, Verdict(UNSURE, str(gone)), Verdict(UNSURE)), None))
+            continue
+        found = outcome(referee, subject, case)
+        story = None
+        if found.kind in BAD:
+            reported[found.kind] += 1
+            if reported[found.kind] <= most:
+                case = small(referee, subject, case, found)
+                found = outcome(referee, subject, case)
+            story = report(case, found)
+        found.ours_answer = found.reference_answer = None
+        out.put((found, story))
+    referee.stop()
+    out.put(None)
+
+
+def main() -> int:
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the reference's answers depend on it
+        again = [sys.executable, "-m", "tests.oracle.differential", *sys.argv[1:]]
+        os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
+    parse = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parse.add_argument("--nets", type=int, default=3000)
+    parse.add_argument("--first", type=int, default=0, help="number of the first net")
+    parse.add_argument("--seed", type=int, default=1)
+    parse.add_argument("--subject", choices=("ctrlgrad", "caffe2"), default="ctrlgrad")
+    parse.add_argument("--workers", type=int, default=2)
+    parse.add_argument("--most", type=int, default=5,
+                       help="how many nets of each bad kind a worker makes small")
+    parse.add_argument("--report", help="file for the nets that came out badly")
+    options = parse.parse_args()
+    kinds, references, stories = run(options)
+    for kind in GOOD + BAD:
+        print("%6d  %5.1f %%  %s" % (kinds[kind], 100 * kinds[kind] / options.nets, kind))
+    print("the reference: " + ", ".join("%d %s" % (n, k) for k, n in references.most_common()))
+    if options.report:
+        with open(options.report, "w", encoding="utf-8") as stream:
+            stream.write("\n\n".join(stories) + "\n")
+    else:
+        print("\n\n".join(stories))
+    return 1 if stories else 0
+
+
+def run(options: argparse.Namespace) -> tuple[Counter, Counter, list[str]]:
+    context = multiprocessing.get_context("fork")
+    out = context.Queue()
+    began = time.time()
+    last = options.first + options.nets
+    workers = [context.Process(target=clerk, args=(
+        options.subject, options.seed, range(options.first + k, last, options.workers),
+        options.most, out)) for k in range(options.workers)]
+    for worker in workers:
+        worker.start()
+    kinds: Counter = Counter()
+    references: Counter = Counter()
+    stories: list[str] = []
+    busy = len(workers)
+    while busy:
+        got = out.get()
+        if got is None:
+            busy -= 1
+            continue
+        kinds[got[0].kind] += 1
+        references[got[0].reference.kind] += 1
+        if got[1]:
+            stories.append(got[1])
+    for worker in workers:
+        worker.join()
+    seconds = time.time() - began
+    print("%d nets from number %d of seed %d in %.0f s (%.0f nets/s)" % (
+        options.nets, options.first, options.seed, seconds, options.nets / seconds))
+    return kinds, references, stories
+
+
+if __name__ == "__main__":
+    sys.exit(main())
