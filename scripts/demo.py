@@ -13,6 +13,7 @@ The second net is built here: a regression whose hidden layer runs only if the b
 import collections
 import gzip
 import pathlib
+import statistics
 import time
 
 import ctrlgrad
@@ -86,15 +87,17 @@ def _few(names, most=6):
 
 
 def show(title, net, first):
-    start = time.perf_counter()
-    answer = ctrlgrad.backward(net, ["loss"])
-    took = time.perf_counter() - start
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        answer = ctrlgrad.backward(net, ["loss"])
+        times.append(time.perf_counter() - start)
     sparse = [blob for blob, found in answer.grads.items() if isinstance(found, GradientSlice)]
 
     print("\n" + title)
     print("  operators in: %d  (%s)" % (len(net.op), _types(net.op)))
     print("  gradient operators: %d  (%s)" % (len(answer.ops), _types(answer.ops)))
-    print("  time: %.2f ms" % (took * 1000))
+    print("  time: %.2f ms" % (statistics.median(times) * 1000))
     print("  the first gradient operators:")
     for op in answer.ops[:first]:
         print("\n".join(lines_of(op)))

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::backward::Walk;
-use crate::blobs::{self, BlobId};
+use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Body, Gradient, Ref, ValueId};
 use crate::helpers::int_argument;
@@ -77,7 +77,7 @@ impl<'a> Walk<'_, '_, 'a> {
         let first = producers.iter().find_map(|producer| producer.made);
         let name = match first {
             Some(value) => self.session.values.nominal(value),
-            None => self.session.table.suffixed(blob, blobs::GRADIENT),
+            None => self.session.table.gradient(blob),
         };
         self.protect(op, name, Some(version));
         let mut count = 0;
@@ -157,7 +157,7 @@ impl<'a> Walk<'_, '_, 'a> {
                 }
             }
         }
-        self.session.table.suffixed(blob, blobs::GRADIENT)
+        self.session.table.gradient(blob)
     }
 
     fn check_conflict(&self, name: BlobId, part: Ref, blob: BlobId) -> Result<()> {

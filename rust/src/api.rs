@@ -64,7 +64,36 @@ pub struct Backward {
     /// The gradient operators: one serialized `NetDef` that holds them, or each one by itself.
     pub ops: Ops,
     /// The gradients of blobs, in the order in which the walk met them.
-    pub gradients: Vec<(Vec<u8>, Named)>,
+    pub gradients: Gradients,
+}
+
+/// Blobs and their gradients, by name. All names lie in one piece of memory.
+#[derive(Default)]
+pub struct Gradients {
+    text: Vec<u8>,
+    /// Where the names of a blob and of the parts of its gradient end: an empty last one for a dense
+    /// gradient, which has one part.
+    ends: Vec<([usize; 3], bool)>,
+}
+
+impl Gradients {
+    fn push(&mut self, names: [&[u8]; 3], sparse: bool) {
+        let ends = names.map(|name| {
+            self.text.extend_from_slice(name);
+            self.text.len()
+        });
+        self.ends.push((ends, sparse));
+    }
+
+    /// Each blob with the first and, if its gradient is sparse, the second part of its gradient.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
+        let mut start = 0;
+        self.ends.iter().map(move |&([blob, first, second], sparse)| {
+            let names = (&self.text[start..blob], &self.text[blob..first], &self.text[first..second]);
+            start = second;
+            (names.0, names.1, sparse.then_some(names.2))
+        })
+    }
 }
 
 /// Gradient operators, serialized.
@@ -106,11 +135,23 @@ pub fn backward(
     let op_type = |op: u32| net.ops()[op as usize].view.op_type;
     verify(&mut session, &outcome.net, &op_type)?;
     let ops = emit(&mut session, &outcome.net, forward);
-    let gradients = gradients
-        .into_iter()
-        .map(|(blob, gradient)| (session.table.name(blob).to_vec(), session.named(gradient)))
-        .collect();
-    Ok(Backward { ops, gradients })
+    Ok(Backward { ops, gradients: names(&mut session, &gradients) })
+}
+
+pub(crate) fn names(session: &mut Session<'_, '_>, gradients: &[(BlobId, Gradient)]) -> Gradients {
+    let mut named = Gradients::default();
+    named.ends.reserve(gradients.len());
+    for (blob, gradient) in gradients {
+        let mut parts = gradient.parts().map(|part| {
+            let name = session.values.name_of(part, &mut session.table);
+            session.table.name(name)
+        });
+        let (first, second) = (parts.next(), parts.next());
+        drop(parts);
+        let blob = session.table.name(*blob);
+        named.push([blob, first.unwrap_or_default(), second.unwrap_or_default()], second.is_some());
+    }
+    named
 }
 
 /// The targets that a caller names. A blob that is named twice counts once, with the last gradient.

@@ -134,11 +134,10 @@ pub(crate) fn check_orphans(
     if !(0..net.ops().len()).any(|op| stops(&op)) {
         return Ok(());
     }
-    let mut read = vec![false; table.len()];
-    (0..net.ops().len()).flat_map(|op| net.inputs(op)).for_each(|blob| read[blob.index()] = true);
-    read_outside.iter().for_each(|blob| read[blob.index()] = true);
+    let read: FxHashSet<&BlobId> =
+        (0..net.ops().len()).flat_map(|op| net.inputs(op)).chain(read_outside).collect();
     for op in (0..net.ops().len()).filter(stops) {
-        if let Some(output) = net.outputs(op).first().filter(|blob| !read[blob.index()]) {
+        if let Some(output) = net.outputs(op).first().filter(|blob| !read.contains(blob)) {
             return Err(Error::new(
                 Kind::Orphan,
                 format!(
@@ -190,7 +189,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
 
     fn start_from(&mut self, target: &Target, place: u32) {
         let version = self.ssa.current[place as usize];
-        let usual = self.session.table.suffixed(target.blob, blobs::GRADIENT);
+        let usual = self.session.table.gradient(target.blob);
         let gradient = target.gradient.unwrap_or_else(|| {
             let name = self.session.table.suffixed(target.blob, blobs::ONES);
             let ones = self.session.values.add(name);
@@ -222,7 +221,9 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         // Without a gradient the version stays: it tells which version had the last one.
         let version = if gradient.is_none() { found.version } else { version };
         *found = Found { gradient, version, known: true };
-        self.handed_out.extend(gradient.parts());
+        if !self.around.no_gradient.is_empty() {
+            self.handed_out.extend(gradient.parts());
+        }
     }
 
     /// One forward operator: its gradient operators, then the sums that it completes.
@@ -346,8 +347,11 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         let inputs = self.net.input_places(op);
         let is_new = |part: Ref| matches!(part, Ref::Value(value) if value.0 >= values);
         // Which input each new value belongs to, and whether it still waits for being recorded.
-        let mut owners = vec![u32::MAX; (self.session.values.len() - values) as usize];
+        let mut owners: SmallVec<[u32; 8]> = SmallVec::new();
+        owners.resize((self.session.values.len() - values) as usize, u32::MAX);
+        let mut any_sparse = false;
         for (k, gradient) in g_input.iter().enumerate().take(inputs.len()) {
+            any_sparse |= matches!(gradient, Gradient::Sparse(..));
             for part in gradient.parts() {
                 if let Ref::Value(value) = part {
                     if is_new(part) && owners[(value.0 - values) as usize] == u32::MAX {
@@ -360,8 +364,9 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             Body::Given { .. } => Origin::Made(at as u32),
             _ => Origin::Forward(op as u32),
         };
-        let mut recorded = vec![false; g_input.len()];
-        for sparse in [false, true] {
+        let mut recorded: SmallVec<[bool; 8]> = SmallVec::new();
+        recorded.resize(g_input.len(), false);
+        for &sparse in if any_sparse { &[false, true][..] } else { &[false] } {
             for at in first..self.out.ops.len() {
                 let outputs: SmallVec<[ValueId; 4]> = self.out.outputs(&self.out.ops[at]).collect();
                 for value in outputs.into_iter().filter(|value| value.0 >= values) {
@@ -470,7 +475,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         }
         let mut targets = FxHashMap::default();
         for place in self.net.input_places(op) {
-            let name = self.session.table.suffixed(self.net.blobs()[place], blobs::GRADIENT);
+            let name = self.session.table.gradient(self.net.blobs()[place]);
             targets.insert(name, self.ssa.at[place]);
         }
         for part in outputs.iter().chain(changes) {

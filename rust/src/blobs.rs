@@ -29,6 +29,8 @@ pub const ONES: &[u8] = b"_autogen_grad";
 pub struct BlobTable<'a> {
     names: Vec<&'a [u8]>,
     ids: HashMap<&'a [u8], BlobId, RandomState>,
+    /// By id: the name of the gradient, once somebody has asked for it.
+    gradients: Vec<Option<BlobId>>,
     bump: &'a Bump,
     scratch: Vec<u8>,
 }
@@ -39,6 +41,7 @@ impl<'a> BlobTable<'a> {
         Self {
             names: Vec::with_capacity(capacity),
             ids: HashMap::with_capacity_and_hasher(capacity, RandomState::default()),
+            gradients: Vec::new(),
             bump,
             scratch: Vec::new(),
         }
@@ -104,6 +107,20 @@ impl<'a> BlobTable<'a> {
         let id = self.intern_copy(&name);
         self.scratch = name;
         id
+    }
+
+    /// The id of the name of the gradient of a blob.
+    #[inline]
+    pub fn gradient(&mut self, id: BlobId) -> BlobId {
+        if let Some(Some(gradient)) = self.gradients.get(id.index()) {
+            return *gradient;
+        }
+        let gradient = self.suffixed(id, GRADIENT);
+        if self.gradients.len() <= id.index() {
+            self.gradients.resize(self.names.len(), None);
+        }
+        self.gradients[id.index()] = Some(gradient);
+        gradient
     }
 
     /// The id of `name + suffix`.

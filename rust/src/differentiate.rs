@@ -9,7 +9,7 @@ use crate::control;
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Body, Gradient, Ref, ValueId, Values};
 use crate::makers::words::{Answer, GradientSlot, Question, Slot};
-use crate::makers::{self, Entry};
+use crate::makers;
 use crate::message::OpRef;
 use crate::session::Named;
 use crate::ssa::VersionId;
@@ -18,7 +18,7 @@ impl<'a> Walk<'_, '_, 'a> {
     /// Appends the gradient operators of a forward operator and says what its inputs get.
     pub(crate) fn differentiate(&mut self, op: usize) -> Result<Vec<Gradient>> {
         let op_type = self.net.ops()[op].view.op_type;
-        if matches!(makers::lookup(op_type), Entry::Control) {
+        if control::is_control(op_type) {
             return if self.session.hook.knows(op_type) {
                 self.ask(op)
             } else {
@@ -277,10 +277,10 @@ fn slot_name(
     match slot {
         Slot::I(k) | Slot::Shape(k) => inputs[k as usize],
         Slot::O(k) => outputs[k as usize],
-        Slot::GI(k) => table.suffixed(inputs[k as usize], blobs::GRADIENT),
+        Slot::GI(k) => table.gradient(inputs[k as usize]),
         Slot::GiIndices(k) => table.suffixed(inputs[k as usize], blobs::INDICES),
         Slot::GiValues(k) => table.suffixed(inputs[k as usize], blobs::VALUES),
-        Slot::GO(k) => table.suffixed(outputs[k as usize], blobs::GRADIENT),
+        Slot::GO(k) => table.gradient(outputs[k as usize]),
         Slot::GoIndices(k) => table.suffixed(outputs[k as usize], blobs::INDICES),
         Slot::GoValues(k) => table.suffixed(outputs[k as usize], blobs::VALUES),
         Slot::Local(k) => {
@@ -371,7 +371,7 @@ impl<'g, 'w, 's, 'a> Given<'g, 'w, 's, 'a> {
         let places = self.walk.net.input_places(self.op);
         let table = &mut self.walk.session.table;
         self.walk.net.inputs(self.op).iter().zip(places).find_map(|(input, place)| {
-            (table.suffixed(*input, blobs::GRADIENT) == name).then(|| self.walk.ssa.at[place])
+            (table.gradient(*input) == name).then(|| self.walk.ssa.at[place])
         })
     }
 

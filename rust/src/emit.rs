@@ -1,10 +1,12 @@
 //! Writes an answer out, from its last byte to its first.
 
+use smallvec::SmallVec;
+
 use crate::blobs::BlobTable;
 use crate::gradient::{Body, Control, ControlArg, GradientNet, GradientOp, NetHead, Ref, Values};
 use crate::message::{arg, net, op, OpRef};
 use crate::rename::{paste_renamed, Renamed};
-use crate::wire::{fields, Field, Value, Writer};
+use crate::wire::{fields, Value, Writer};
 
 /// Writes gradient operators.
 pub struct Emitter<'e, 'a> {
@@ -34,12 +36,8 @@ impl<'e, 'a> Emitter<'e, 'a> {
         match &op.body {
             Body::Maker { forward, own, copy_args } => {
                 self.writer.varint_field(op::IS_GRADIENT_OP, 1);
-                for number in [op::ENGINE, op::DEVICE_OPTION] {
-                    self.paste(forward, |field| field.number == number);
-                }
-                if *copy_args {
-                    self.paste(forward, |field| field.number == op::ARG);
-                }
+                let first = if *copy_args { op::ARG } else { op::DEVICE_OPTION };
+                self.paste(forward, first..=op::ENGINE);
                 self.writer.bytes(&net.args[own.start as usize..own.end as usize]);
                 self.head(net, op, Some(b""));
             }
@@ -78,16 +76,15 @@ impl<'e, 'a> Emitter<'e, 'a> {
         }
     }
 
-    /// Pastes the fields of a forward operator that are `wanted`.
-    fn paste(&mut self, forward: &OpRef<'a>, wanted: impl Fn(&Field<'a>) -> bool) {
-        let mut found: smallvec::SmallVec<[&[u8]; 8]> = smallvec::SmallVec::new();
-        found.extend(
-            forward
-                .fields()
-                .filter(|field| wanted(field) && matches!(field.value, Value::Bytes(_)))
-                .map(|field| field.raw),
-        );
-        for raw in found.into_iter().rev() {
+    /// Pastes messages and strings of a forward operator, in the order of their numbers.
+    fn paste(&mut self, forward: &OpRef<'a>, numbers: std::ops::RangeInclusive<u32>) {
+        let mut found: SmallVec<[(u32, &[u8]); 8]> = forward
+            .fields()
+            .filter(|field| numbers.contains(&field.number) && matches!(field.value, Value::Bytes(_)))
+            .map(|field| (field.number, field.raw))
+            .collect();
+        found.sort_by_key(|(number, _)| *number);
+        for (_, raw) in found.into_iter().rev() {
             self.writer.bytes(raw);
         }
     }
@@ -130,8 +127,7 @@ impl<'e, 'a> Emitter<'e, 'a> {
             self.writer.bytes(raw);
         }
         self.writer.varint_field(op::IS_GRADIENT_OP, 1);
-        self.paste(forward, |field| field.number == op::ENGINE);
-        self.paste(forward, |field| field.number == op::DEVICE_OPTION);
+        self.paste(forward, op::DEVICE_OPTION..=op::ENGINE);
         for argument in control.args.iter().rev() {
             self.control_arg(argument);
         }

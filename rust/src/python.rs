@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::api::{self, Forward, Ops, Options, Y};
+use crate::api::{self, Forward, Gradients, Ops, Options, Y};
 use crate::error::{Error, Kind, Report, Result};
 use crate::session::{Hook, Named, DEPTH_LIMIT};
 use crate::makers;
@@ -210,13 +210,15 @@ fn names(names: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
     names.try_iter()?.map(|name| from_str(&name?)).collect()
 }
 
-fn to_map<'py>(
-    py: Python<'py>,
-    gradients: &[(Vec<u8>, Named)],
-) -> PyResult<Bound<'py, PyDict>> {
+fn to_map<'py>(py: Python<'py>, gradients: &Gradients) -> PyResult<Bound<'py, PyDict>> {
     let map = PyDict::new(py);
-    for (blob, gradient) in gradients {
-        map.set_item(to_str(py, blob)?, to_gradient(py, gradient)?)?;
+    for (blob, first, second) in gradients.iter() {
+        let blob = to_str(py, blob)?;
+        let first = to_str(py, first)?;
+        match second {
+            None => map.set_item(blob, first)?,
+            Some(second) => map.set_item(blob, (first, to_str(py, second)?))?,
+        }
     }
     Ok(map)
 }
@@ -258,7 +260,7 @@ fn backward<'py>(
     Ok((ops, to_map(py, &answer.gradients)?))
 }
 
-type Gradients<'py> = (Bound<'py, PyList>, Bound<'py, PyList>);
+type OpsAndGradients<'py> = (Bound<'py, PyList>, Bound<'py, PyList>);
 
 #[pyfunction]
 #[pyo3(signature = (op, g_output, *, hook, registered))]
@@ -268,7 +270,7 @@ fn operator_gradient<'py>(
     g_output: &Bound<'py, PyAny>,
     hook: Option<Py<PyAny>>,
     registered: &Bound<'py, PyAny>,
-) -> PyResult<Gradients<'py>> {
+) -> PyResult<OpsAndGradients<'py>> {
     one_operator(py, None, op, g_output, hook, registered)
 }
 
@@ -281,7 +283,7 @@ fn control_gradient<'py>(
     g_output: &Bound<'py, PyAny>,
     hook: Option<Py<PyAny>>,
     registered: &Bound<'py, PyAny>,
-) -> PyResult<Gradients<'py>> {
+) -> PyResult<OpsAndGradients<'py>> {
     one_operator(py, Some(kind), op, g_output, hook, registered)
 }
 
@@ -292,7 +294,7 @@ fn one_operator<'py>(
     g_output: &Bound<'py, PyAny>,
     hook: Option<Py<PyAny>>,
     registered: &Bound<'py, PyAny>,
-) -> PyResult<Gradients<'py>> {
+) -> PyResult<OpsAndGradients<'py>> {
     let g_output = from_gradients(g_output)?;
     let op = op.as_bytes();
     let registered = Registered::new(hook, registered)?;

@@ -3,7 +3,7 @@
 use bumpalo::Bump;
 use rustc_hash::FxHashMap;
 
-use crate::api::{self, targets, Y};
+use crate::api::{self, targets, Gradients, Y};
 use crate::backward;
 use crate::error::Result;
 use crate::gradient::ValueId;
@@ -18,7 +18,7 @@ pub struct Trace {
     /// The gradient operators.
     pub ops: Vec<Vec<u8>>,
     /// The gradients of blobs.
-    pub gradients: Vec<(Vec<u8>, Named)>,
+    pub gradients: Gradients,
     /// By blob: the version that its gradient is the gradient of.
     pub frontier: Vec<(Vec<u8>, u32)>,
     /// By blob and version: who produced a gradient.
@@ -80,9 +80,10 @@ pub fn trace(ops: &[&[u8]], ys: &[Y], hook: &mut dyn Hook) -> Result<Trace> {
     let (mut frontier, mut gradients) = (Vec::new(), Vec::new());
     for (blob, found) in outcome.gradients() {
         let name = session.table.name(blob).to_vec();
-        frontier.push((name.clone(), outcome.ssa.number(found.version)));
-        gradients.push((name, session.named(found.gradient)));
+        frontier.push((name, outcome.ssa.number(found.version)));
+        gradients.push((blob, found.gradient));
     }
     let ops = api::each_op(&mut session, &outcome.net);
+    let gradients = api::names(&mut session, &gradients);
     Ok(Trace { ops, gradients, frontier, producers })
 }

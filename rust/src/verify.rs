@@ -17,7 +17,8 @@ pub fn verify<'a>(
     net: &GradientNet<'a>,
     op_type: &dyn Fn(u32) -> &'a [u8],
 ) -> Result<()> {
-    let mut play = Play { session, holds: FxHashMap::default() };
+    let holds = Holds::new(session.table.len(), net.ops.len());
+    let mut play = Play { session, holds };
     for op in &net.ops {
         play.op(net, op).map_err(|error| match op.forward {
             Some(forward) => error.at(forward as usize, op_type(forward)),
@@ -29,8 +30,44 @@ pub fn verify<'a>(
 
 struct Play<'p, 's, 'a> {
     session: &'p mut Session<'s, 'a>,
-    /// By name: the value that the backward pass has written there.
-    holds: FxHashMap<BlobId, Option<ValueId>>,
+    holds: Holds,
+}
+
+/// By name: the value that the backward pass has written there, `None` for one of another net.
+enum Holds {
+    /// For a net that has to do with most names that there are.
+    Most(Vec<Option<Option<ValueId>>>),
+    /// For a small net among many.
+    Few(FxHashMap<BlobId, Option<ValueId>>),
+}
+
+impl Holds {
+    fn new(names: usize, ops: usize) -> Self {
+        if names <= 16 * ops {
+            Holds::Most(vec![None; names])
+        } else {
+            Holds::Few(FxHashMap::default())
+        }
+    }
+
+    fn get(&self, name: BlobId) -> Option<Option<ValueId>> {
+        match self {
+            Holds::Most(all) => all.get(name.index()).copied().flatten(),
+            Holds::Few(few) => few.get(&name).copied(),
+        }
+    }
+
+    fn insert(&mut self, name: BlobId, value: Option<ValueId>) {
+        match self {
+            Holds::Most(all) => {
+                if all.len() <= name.index() {
+                    all.resize(name.index() + 1, None);
+                }
+                all[name.index()] = Some(value);
+            }
+            Holds::Few(few) => drop(few.insert(name, value)),
+        }
+    }
 }
 
 impl<'a> Play<'_, '_, 'a> {
@@ -63,9 +100,9 @@ impl<'a> Play<'_, '_, 'a> {
 
     fn reads(&mut self, part: Ref) -> Result<()> {
         let name = self.session.values.name_of(part, &mut self.session.table);
-        let Some(held) = self.holds.get(&name) else { return Ok(()) };
+        let Some(held) = self.holds.get(name) else { return Ok(()) };
         let is_meant = match (part, held) {
-            (Ref::Value(value), Some(held)) => self.session.values.is_same(value, *held),
+            (Ref::Value(value), Some(held)) => self.session.values.is_same(value, held),
             _ => false,
         };
         if is_meant {

@@ -198,7 +198,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     /// The name under which both sides provide the gradient of a blob: the one that a side makes it
     /// under, or the usual one.
     fn name_for(&mut self, blob: BlobId, states: [State; 2]) -> BlobId {
-        let usual = self.walk.session.table.suffixed(blob, blobs::GRADIENT);
+        let usual = self.walk.session.table.gradient(blob);
         let session = &mut *self.walk.session;
         let mut made = states.iter().filter_map(|state| match state {
             State::Made(Ref::Value(value)) => {
@@ -278,7 +278,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         let all_sparse = states.iter().all(|state| matches!(state, State::Zero | State::Sparse(..)));
         let needs_empty = states.contains(&State::Zero);
         if !all_sparse || (needs_empty && like.is_none()) {
-            let name = self.walk.session.table.suffixed(blob, blobs::GRADIENT);
+            let name = self.walk.session.table.gradient(blob);
             let value = self.outputs.named(self.walk, name);
             for side in [0, 1] {
                 self.provide(side, blob, states, value);

@@ -18,6 +18,11 @@ use crate::error::{Error, Kind, Result};
 use crate::gradient::{Gradient, Ref};
 use crate::message::{NetRef, OpRef};
 
+/// Whether operators of this type hold nets that are differentiated here.
+pub fn is_control(op_type: &[u8]) -> bool {
+    matches!(op_type, b"Do" | b"If" | b"While")
+}
+
 /// Appends the gradient operators of a Do, If or While and says what its inputs get.
 pub(crate) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Vec<Gradient>> {
     stacker::maybe_grow(crate::session::RED_ZONE, crate::session::STACK, || {

@@ -276,7 +276,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
     /// The sum over the turns of the gradient of a blob that each of them reads.
     fn collect(&mut self, blob: BlobId, gradient: Gradient) -> ValueId {
         let session = &mut *self.walk.session;
-        let usual = session.table.suffixed(blob, crate::blobs::GRADIENT);
+        let usual = session.table.gradient(blob);
         let (turn, name) = match gradient {
             Gradient::Dense(Ref::Value(value)) => {
                 (value, session.values.provisional(value, &mut session.table))
@@ -299,7 +299,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
 
     /// Each turn overwrites the blob without reading it: what comes from before has no influence.
     fn forgotten(&mut self, blob: BlobId) -> ValueId {
-        let name = self.walk.session.table.suffixed(blob, crate::blobs::GRADIENT);
+        let name = self.walk.session.table.gradient(blob);
         let value = self.outputs.named(self.walk, name);
         self.tail.fill(Ref::Blob(blob), 0.0, value, false, None, None);
         self.looks_at.push(Ref::Blob(blob));

@@ -193,6 +193,7 @@ impl Question<'_, '_> {
 
 fn missing(noun: &str, k: u32, count: usize) -> Error {
     let plural = if count == 1 { "" } else { "s" };
-    let what = format!("the gradient needs {noun} {k}, and the operator has {count} {noun}{plural}");
+    let what =
+        format!("the gradient needs {noun} {k}, and the operator has {count} {noun}{plural}");
     Error::new(Kind::Refused, what).hint(format!("give the operator {noun} {k} as well"))
 }

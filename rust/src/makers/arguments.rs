@@ -161,7 +161,7 @@ impl Answer {
 
     /// An integer.
     pub(super) fn int(&mut self, name: &str, value: i64) {
-        let value = value as u64;
+        let value = varint_of(value);
         self.argument(name, 1 + varint_size(value));
         self.tag(arg::I, 0);
         self.varint(value);
@@ -207,6 +207,11 @@ impl Answer {
     fn varint(&mut self, value: u64) {
         push_varint(&mut self.args, value);
     }
+}
+
+/// Protobuf writes negative numbers as their two's complement.
+pub(super) fn varint_of(value: i64) -> u64 {
+    u64::from_ne_bytes(value.to_ne_bytes())
 }
 
 /// Appends a varint.

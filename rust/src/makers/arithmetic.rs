@@ -9,30 +9,30 @@ use crate::error::{Error, Kind, Result};
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
-    one("Abs",              "AbsGradient",        &[I(0), GO(0)],               &[GI(0)]),
-    one("Acos",             "AcosGradient",       &[I(0), GO(0)],               &[GI(0)]),
-    one("Add",              "AddGradient",        &[GO(0), Shape(0), Shape(1)], &[GI(0), GI(1)]).in_place_anywhere(),
-    one("Asin",             "AsinGradient",       &[I(0), GO(0)],               &[GI(0)]),
-    one("Atan",             "AtanGradient",       &[I(0), GO(0)],               &[GI(0)]),
-    one("Cbrt",             "CbrtGradient",       &[GO(0), O(0)],               &[GI(0)]).in_place(),
-    one("Cos",              "CosGradient",        &[I(0), GO(0)],               &[GI(0)]),
-    one("Cosh",             "CoshGradient",       &[GO(0), I(0)],               &[GI(0)]),
-    one("Cube",             "CubeGradient",       &[GO(0), I(0)],               &[GI(0)]),
-    one("Div",              "DivGradient",        &[GO(0), I(0), I(1), O(0)],   &[GI(0), GI(1)]).in_place(),
-    one("Erf",              "ErfGradient",        &[I(0), GO(0)],               &[GI(0)]),
-    one("Exp",              "Mul",                &[O(0), GO(0)],               &[GI(0)]).in_place(),
-    one("Log",              "Div",                &[GO(0), I(0)],               &[GI(0)]).in_place(),
-    one("Log1p",            "Log1pGradient",      &[I(0), GO(0)],               &[GI(0)]),
-    one("Mul",              "MulGradient",        &[GO(0), I(0), I(1)],         &[GI(0), GI(1)]).in_place_anywhere(),
-    one("Negative",         "Negative",           &[GO(0)],                     &[GI(0)]).in_place(),
-    one("Reciprocal",       "ReciprocalGradient", &[O(0), GO(0)],               &[GI(0)]).in_place(),
-    one("Rsqrt",            "RsqrtGradient",      &[GO(0), O(0)],               &[GI(0)]).in_place(),
-    one("Scale",            "Scale",              &[GO(0)],                     &[GI(0)]).in_place(),
-    one("Sin",              "SinGradient",        &[I(0), GO(0)],               &[GI(0)]),
-    one("Sinh",             "SinhGradient",       &[GO(0), I(0)],               &[GI(0)]),
-    one("SquareRootDivide", "SquareRootDivide",   &[GO(0), I(1)],               &[GI(0)]).in_place(),
-    one("Sub",              "SubGradient",        &[GO(0), Shape(0), Shape(1)], &[GI(0), GI(1)]).in_place_anywhere(),
-    one("Tan",              "TanGradient",        &[I(0), GO(0)],               &[GI(0)]),
+    one("Abs",              "AbsGradient",        &[I(0), GO(0)],                 &[GI(0)]),
+    one("Acos",             "AcosGradient",       &[I(0), GO(0)],                 &[GI(0)]),
+    one("Add",              "AddGradient",        &[GO(0), Shape(0), Shape(1)],   &[GI(0), GI(1)]).in_place_anywhere(),
+    one("Asin",             "AsinGradient",       &[I(0), GO(0)],                 &[GI(0)]),
+    one("Atan",             "AtanGradient",       &[I(0), GO(0)],                 &[GI(0)]),
+    one("Cbrt",             "CbrtGradient",       &[GO(0), O(0)],                 &[GI(0)]).in_place(),
+    one("Cos",              "CosGradient",        &[I(0), GO(0)],                 &[GI(0)]),
+    one("Cosh",             "CoshGradient",       &[GO(0), I(0)],                 &[GI(0)]),
+    one("Cube",             "CubeGradient",       &[GO(0), I(0)],                 &[GI(0)]),
+    one("Div",              "DivGradient",        &[GO(0), Shape(0), I(1), O(0)], &[GI(0), GI(1)]).in_place(),
+    one("Erf",              "ErfGradient",        &[I(0), GO(0)],                 &[GI(0)]),
+    one("Exp",              "Mul",                &[O(0), GO(0)],                 &[GI(0)]).in_place(),
+    one("Log",              "Div",                &[GO(0), I(0)],                 &[GI(0)]).in_place(),
+    one("Log1p",            "Log1pGradient",      &[I(0), GO(0)],                 &[GI(0)]),
+    one("Mul",              "MulGradient",        &[GO(0), I(0), I(1)],           &[GI(0), GI(1)]).in_place_anywhere(),
+    one("Negative",         "Negative",           &[GO(0)],                       &[GI(0)]).in_place(),
+    one("Reciprocal",       "ReciprocalGradient", &[O(0), GO(0)],                 &[GI(0)]).in_place(),
+    one("Rsqrt",            "RsqrtGradient",      &[GO(0), O(0)],                 &[GI(0)]).in_place(),
+    one("Scale",            "Scale",              &[GO(0)],                       &[GI(0)]).in_place(),
+    one("Sin",              "SinGradient",        &[I(0), GO(0)],                 &[GI(0)]),
+    one("Sinh",             "SinhGradient",       &[GO(0), I(0)],                 &[GI(0)]),
+    one("SquareRootDivide", "SquareRootDivide",   &[GO(0), I(1)],                 &[GI(0)]).in_place(),
+    one("Sub",              "SubGradient",        &[GO(0), Shape(0), Shape(1)],   &[GI(0), GI(1)]).in_place_anywhere(),
+    one("Tan",              "TanGradient",        &[I(0), GO(0)],                 &[GI(0)]),
 
     // The reference scales the output's gradient itself, which other operators may share: twice the
     // gradient for all of them. Cases op/maker/Sqr.
@@ -51,8 +51,8 @@ pub(super) const ROWS: &[Row] = &[
     list("Mean", "MeanGradient", &[Once(GO(0))],                               &[Each(1, &[GI(0)])]).in_place(),
     list("Min",  "MinGradient",  &[Once(O(0)), Once(GO(0)), Each(1, &[I(0)])], &[Each(1, &[GI(0)])]).in_place(),
     pick("WeightedSum", "WeightedSumGradient", &[
-        loops(&[Set("grad_on_w")], &[Once(GO(0)), Each(2, &[I(0), I(1)])], &[Each(2, &[GI(0)]), Each(2, &[GI(1)])]),
-        loops(&[],                 &[Once(GO(0)), Each(2, &[I(0), I(1)])], &[Each(2, &[GI(0)])]),
+        loops(&[Set("grad_on_w")], &[Once(GO(0)), Each(2, &[I(0), I(1)])],     &[Each(2, &[GI(0)]), Each(2, &[GI(1)])]),
+        loops(&[],                 &[Once(GO(0)), Each(2, &[Shape(0), I(1)])], &[Each(2, &[GI(0)])]),
     ]).reading(&[Flag("grad_on_w", false)]).distinct_args().in_place(),
 ];
 
@@ -63,10 +63,11 @@ fn pow(q: &Question, a: &mut Answer) -> Result<()> {
             None => Err(Error::new(Kind::Refused, "the argument exponent is no float")
                 .hint("give exponent in the field f")),
         },
-        None if q.inputs.len() < 2 => {
-            Err(Error::new(Kind::Refused, "the operator has neither an exponent nor a second input")
-                .hint("give it the argument exponent or a second input"))
-        }
+        None if q.inputs.len() < 2 => Err(Error::new(
+            Kind::Refused,
+            "the operator has neither an exponent nor a second input",
+        )
+        .hint("give it the argument exponent or a second input")),
         None if q.in_place(0, 0) || q.in_place(1, 0) => {
             Err(Error::new(Kind::Refused, "a Pow of two inputs in place has no gradient")
                 .hint("give its output a name of its own"))

@@ -83,15 +83,14 @@ const FLOAT: i64 = 1;
 /// The number of a data type that is given as its name or as a number, whether it exists or not.
 fn data_type(q: &Question, name: &str) -> Result<Option<i64>> {
     let Some(argument) = find(q, name) else { return Ok(None) };
-    let Some(text) = argument.s() else { return int32(&argument).map(|number| Some(number.into())) };
+    let Some(text) = argument.s() else {
+        return int32(&argument).map(|number| Some(number.into()));
+    };
     let known = DATA_TYPES.iter().find(|(known, _)| text.eq_ignore_ascii_case(known.as_bytes()));
-    match known {
-        Some((_, number)) => Ok(Some(*number)),
-        None => {
-            let what = format!("the argument {name} is {}, which is no data type", shown_name(text));
-            Err(Error::new(Kind::Refused, what).hint(format!("give {name} a name of TensorProto.DataType")))
-        }
-    }
+    known.map(|(_, number)| Some(*number)).ok_or_else(|| {
+        let what = format!("the argument {name} is {}, which is no data type", shown_name(text));
+        Error::new(Kind::Refused, what).hint(format!("give {name} a name of TensorProto.DataType"))
+    })
 }
 
 /// `TensorProto.DataType`.

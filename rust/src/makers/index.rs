@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Row] = &[
     pick("EnsureDense", "SparseToDense", &[
         refuse(&[NoGradient(0)], "the gradient of output 0 is needed, and there is none", "use the output on the way to a y"),
         hand_on(&[DenseGradient(0)]),
-        case(&[], &[GoIndices(0), GoValues(0), I(0)], &[GI(0)]),
+        case(&[], &[GoIndices(0), GoValues(0), Shape(0)], &[GI(0)]),
     ]).in_place(),
     pick("FunHash", "FunHashGradient", &[
         case(&[Inputs(4)], &[GO(0), I(0), I(1), I(2), I(3)],       &[GI(3)]),

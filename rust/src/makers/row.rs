@@ -91,7 +91,12 @@ pub enum Line {
 type Slots = &'static [Slot];
 type Parts = &'static [Part];
 
-pub(super) const fn one(name: &'static str, gradient: &'static str, reads: Slots, writes: Slots) -> Row {
+pub(super) const fn one(
+    name: &'static str,
+    gradient: &'static str,
+    reads: Slots,
+    writes: Slots,
+) -> Row {
     Row::new(name, gradient, Form::One(case(&[], reads, writes)))
 }
 
@@ -99,11 +104,20 @@ pub(super) const fn several(name: &'static str, steps: &'static [Step]) -> Row {
     Row::new(name, "", Form::One(steps_when(&[], steps)))
 }
 
-pub(super) const fn pick(name: &'static str, gradient: &'static str, cases: &'static [Case]) -> Row {
+pub(super) const fn pick(
+    name: &'static str,
+    gradient: &'static str,
+    cases: &'static [Case],
+) -> Row {
     Row::new(name, gradient, Form::Pick(cases))
 }
 
-pub(super) const fn list(name: &'static str, gradient: &'static str, reads: Parts, writes: Parts) -> Row {
+pub(super) const fn list(
+    name: &'static str,
+    gradient: &'static str,
+    reads: Parts,
+    writes: Parts,
+) -> Row {
     Row::new(name, gradient, Form::One(loops(&[], reads, writes)))
 }
 
@@ -123,7 +137,12 @@ pub(super) const fn silent(name: &'static str, inputs: u32, outputs: u32) -> Row
 }
 
 pub(super) const fn step(op_type: &'static str, reads: Slots, writes: Slots) -> Step {
-    Step { op_type: Some(op_type), reads: Line::Slots(reads), writes: Line::Slots(writes), args: &[] }
+    Step {
+        op_type: Some(op_type),
+        reads: Line::Slots(reads),
+        writes: Line::Slots(writes),
+        args: &[],
+    }
 }
 
 /// One operator of the type that the row names.
@@ -227,7 +246,12 @@ impl Row {
         self
     }
 
-    pub(super) const fn local(mut self, prefix: &'static str, base: Slot, suffix: &'static str) -> Self {
+    pub(super) const fn local(
+        mut self,
+        prefix: &'static str,
+        base: Slot,
+        suffix: &'static str,
+    ) -> Self {
         self.local = Some(Local { prefix, base, suffix });
         self
     }

@@ -178,9 +178,9 @@ impl Schema {
             }
         }
         match self.must_share {
-            Pairs::These(pairs) => pairs
-                .iter()
-                .try_for_each(|&(i, o)| check_enforced(q, i as usize, o as usize)),
+            Pairs::These(pairs) => {
+                pairs.iter().try_for_each(|&(i, o)| check_enforced(q, i as usize, o as usize))
+            }
             Pairs::Next => (0..q.outputs.len()).try_for_each(|o| check_enforced(q, o + 1, o)),
             Pairs::All => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! Shapes and the order of elements: splitting, joining, transposing, tiling.
 
 use super::answer::{Answer, Question};
-use super::arguments::{find, push_varint};
+use super::arguments::{find, push_varint, varint_of};
 use super::row::{case, loops, nothing, one, pick, rule, Case, Row};
 use super::schema::MANY;
 use super::words::{Form, Guard::*, Part::*, Slot::*};
@@ -92,7 +92,7 @@ fn transpose(q: &Question, a: &mut Answer) -> Result<()> {
                 let mut serialized: Vec<u8> = kept.flat_map(|field| field.raw).copied().collect();
                 for place in inverse {
                     serialized.push((arg::INTS << 3) as u8);
-                    push_varint(&mut serialized, place as u64);
+                    push_varint(&mut serialized, varint_of(place));
                 }
                 a.serialized(&serialized);
             }
@@ -104,12 +104,13 @@ fn transpose(q: &Question, a: &mut Answer) -> Result<()> {
 
 fn inverse(axes: &[i64]) -> Result<Vec<i64>> {
     let mut inverse = axes.to_vec();
-    for (place, &axis) in axes.iter().enumerate() {
+    for (place, &axis) in (0..).zip(axes) {
         let there = usize::try_from(axis).ok().and_then(|axis| inverse.get_mut(axis));
         *there.ok_or_else(|| {
-            let what = format!("the argument axes has {} entries and one of them is {axis}", axes.len());
+            let what =
+                format!("the argument axes has {} entries and one of them is {axis}", axes.len());
             Error::new(Kind::Refused, what).hint("let axes list each axis once, counted from 0")
-        })? = place as i64;
+        })? = place;
     }
     Ok(inverse)
 }

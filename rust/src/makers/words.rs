@@ -6,7 +6,7 @@
 //! one("FC", "FCGradient", &[I(0), I(1), GO(0)], &[GI(1), GI(2), GI(0)]),
 //! ```
 //!
-//! The gradient of an FC is one operator, an FCGradient, that reads both inputs and the gradient of the
+//! The gradient of an FC is one operator, an `FCGradient`, that reads both inputs and the gradient of the
 //! output, and writes the gradients of the three inputs. What the inputs get follows from the `GI` that
 //! are written; `.gives(0, Sparse(I(1), GiValues(0)))` says so where they get something else.
 //!
