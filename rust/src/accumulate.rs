@@ -37,7 +37,8 @@ impl<'a> Walk<'_, '_, 'a> {
     fn add_up(&mut self, op: usize, version: VersionId) -> Result<()> {
         let producers: Vec<Producer> = self.producers.of(version).copied().collect();
         let blob = self.ssa.blob(version);
-        let sparse = producers.iter().filter(|p| matches!(p.gradient, Gradient::Sparse(..))).count();
+        let sparse =
+            producers.iter().filter(|p| matches!(p.gradient, Gradient::Sparse(..))).count();
         if sparse != 0 && sparse != producers.len() {
             return Err(Error::new(
                 Kind::Mixed,
@@ -59,10 +60,8 @@ impl<'a> Walk<'_, '_, 'a> {
         self.found[place].gradient = sum;
         self.found[place].version = version;
         let origin = Origin::Forward(op as u32);
-        self.producers.settle(
-            version,
-            Producer { gradient: sum, made: None, made_values: None, origin },
-        );
+        self.producers
+            .settle(version, Producer { gradient: sum, made: None, made_values: None, origin });
         Ok(())
     }
 
@@ -129,7 +128,10 @@ impl<'a> Walk<'_, '_, 'a> {
                 }
                 parts.push(part);
             }
-            let name = self.session.table.suffixed(base, [b"_indices_concat", b"_values_concat" as &[u8]][half]);
+            let name = self
+                .session
+                .table
+                .suffixed(base, [b"_indices_concat", b"_values_concat" as &[u8]][half]);
             let split = self.session.table.suffixed(name, b"_split");
             *result = self.session.values.add(name);
             let split = self.session.values.add(split);
@@ -205,18 +207,16 @@ impl<'a> Walk<'_, '_, 'a> {
             match &first {
                 None => first = Some((bytes, device)),
                 Some((_, other)) if same_place(&device, other) => {}
-                Some(_) => {
-                    return Err(Error::new(
-                        Kind::Devices,
-                        format!(
-                            "gradients of {:?} are made on different devices, so no operator can add \
+                Some(_) => return Err(Error::new(
+                    Kind::Devices,
+                    format!(
+                        "gradients of {:?} are made on different devices, so no operator can add \
                              them",
-                            self.session.shown(blob)
-                        ),
-                    )
-                    .hint("copy the blob to the other device by an operator of the net")
-                    .blob(self.session.table.name(blob)))
-                }
+                        self.session.shown(blob)
+                    ),
+                )
+                .hint("copy the blob to the other device by an operator of the net")
+                .blob(self.session.table.name(blob))),
             }
         }
         let (bytes, device) = first.unwrap_or_default();

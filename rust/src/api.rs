@@ -89,7 +89,8 @@ impl Gradients {
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
         let mut start = 0;
         self.ends.iter().map(move |&([blob, first, second], sparse)| {
-            let names = (&self.text[start..blob], &self.text[blob..first], &self.text[first..second]);
+            let names =
+                (&self.text[start..blob], &self.text[blob..first], &self.text[first..second]);
             start = second;
             (names.0, names.1, sparse.then_some(names.2))
         })
@@ -218,9 +219,8 @@ pub fn operator_gradient(
     let mut session = Session::new(&bump, 16, hook);
     let net = Net::from_ops(std::iter::once(Ok(op)), &mut session.table)?;
     if let Some(expected) = control {
-        check_control(&net, g_output, expected).map_err(|error| {
-            error.at(0, net.ops()[0].view.op_type)
-        })?;
+        check_control(&net, g_output, expected)
+            .map_err(|error| error.at(0, net.ops()[0].view.op_type))?;
     }
     let given: Vec<Gradient> = g_output.iter().map(|named| session.given(named)).collect();
     let (answer, gradients) = backward::single(&mut session, &net, given)?;
@@ -248,7 +248,10 @@ fn check_control(net: &Net<'_>, g_output: &[Named], expected: &str) -> Result<()
     if outputs != g_output.len() {
         return Err(Error::new(
             Kind::Control,
-            format!("it has {outputs} outputs, and {} gradients are given for them", g_output.len()),
+            format!(
+                "it has {outputs} outputs, and {} gradients are given for them",
+                g_output.len()
+            ),
         )
         .hint("give one entry for each output, None where there is no gradient"));
     }
@@ -316,7 +319,8 @@ pub fn get_ssa(
             let version = current.get(blob).copied().unwrap_or(0) + 1;
             set(&mut current, &mut order, *blob, version);
         }
-        let outputs = net.outputs(op).iter().map(|blob| (table.name(*blob).to_vec(), current[blob]));
+        let outputs =
+            net.outputs(op).iter().map(|blob| (table.name(*blob).to_vec(), current[blob]));
         ssa.push((inputs, outputs.collect()));
     }
     let versions = order.into_iter().map(|blob| (table.name(blob).to_vec(), current[&blob]));
@@ -324,7 +328,12 @@ pub fn get_ssa(
 }
 
 /// Refuses names that stand nowhere in the net, and targets that are to have no gradient.
-fn check_names(net: &Net<'_>, session: &Session<'_, '_>, ys: &[Y], options: &Options) -> Result<()> {
+fn check_names(
+    net: &Net<'_>,
+    session: &Session<'_, '_>,
+    ys: &[Y],
+    options: &Options,
+) -> Result<()> {
     let mut in_net = None;
     let mut known = |name: &[u8]| {
         let in_net = in_net.get_or_insert_with(|| {

@@ -199,15 +199,17 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         let made = target.gradient.is_none();
         // A gradient given under its usual name is where the net's own gradient goes: recurrent nets
         // name gradients that nobody provides, and rely on it.
-        let is_usual = !made
-            && gradient.parts().all(|part| self.session.values.nominal_ref(part) == usual);
+        let is_usual =
+            !made && gradient.parts().all(|part| self.session.values.nominal_ref(part) == usual);
         if !is_usual && (made || !self.is_indifferent(version)) {
             let value = gradient.parts().find_map(|part| match part {
                 Ref::Value(value) if made => Some(value),
                 _ => None,
             });
-            let origin = if made { Origin::Made(self.out.ops.len() as u32 - 1) } else { Origin::Caller };
-            self.producers.add(version, Producer { gradient, made: value, made_values: None, origin });
+            let origin =
+                if made { Origin::Made(self.out.ops.len() as u32 - 1) } else { Origin::Caller };
+            self.producers
+                .add(version, Producer { gradient, made: value, made_values: None, origin });
         }
         self.share(gradient, version);
         self.set(place, gradient, version);
@@ -248,7 +250,11 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     pub(crate) fn g_output(&self, op: usize) -> SmallVec<[Found; 4]> {
         if self.lenient {
             let version = VersionId(0);
-            return self.given.iter().map(|&gradient| Found { gradient, version, known: true }).collect();
+            return self
+                .given
+                .iter()
+                .map(|&gradient| Found { gradient, version, known: true })
+                .collect();
         }
         self.ssa.at[self.net.output_places(op)]
             .iter()
@@ -400,7 +406,8 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             }
             let (gradient, version) = (*gradient, self.ssa.at[inputs.start + k]);
             let origin = Origin::Forward(op as u32);
-            self.producers.add(version, Producer { gradient, made: None, made_values: None, origin });
+            self.producers
+                .add(version, Producer { gradient, made: None, made_values: None, origin });
             self.share(gradient, version);
         }
     }
@@ -456,6 +463,14 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
                 writer.is_none_or(|writer| (writer as usize) < op)
             })
         })
+    }
+
+    /// Whether a gradient of an output of `op` was made by this walk and is needed by `op` alone.
+    pub(crate) fn is_spare(&self, op: usize, gradient: Gradient) -> bool {
+        let Gradient::Dense(Ref::Value(value)) = gradient else { return false };
+        !self.lenient
+            && value.0 >= self.first_value
+            && !self.is_needed_by_others(op, self.session.values.nominal(value))
     }
 
     /// Whether a blob that operator `op` writes has been there before, as far as the net tells.
@@ -533,16 +548,15 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     }
 
     fn copy_for(&mut self, op: usize, name: BlobId, version: VersionId) {
-        let holds = |part: Ref, walk: &Self| {
-            matches!(part, Ref::Value(value) if walk.session.values.nominal(value) == name)
-        };
+        let holds = |part: Ref, walk: &Self| matches!(part, Ref::Value(value) if walk.session.values.nominal(value) == name);
         let place = self.ssa.versions[version.index()].place;
         let found = self.found[place as usize];
         let current = if found.version == version { found.gradient } else { Gradient::None };
         let mut waiting: SmallVec<[Gradient; 2]> =
             self.producers.of(version).map(|producer| producer.gradient).collect();
         waiting.push(current);
-        let Some(part) = waiting.into_iter().flat_map(Gradient::parts).find(|part| holds(*part, self))
+        let Some(part) =
+            waiting.into_iter().flat_map(Gradient::parts).find(|part| holds(*part, self))
         else {
             return;
         };

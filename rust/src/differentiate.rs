@@ -8,8 +8,8 @@ use crate::blobs::{self, BlobId, BlobTable};
 use crate::control;
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Body, Gradient, Ref, ValueId, Values};
-use crate::makers::words::{Answer, GradientSlot, Question, Slot};
 use crate::makers;
+use crate::makers::words::{Answer, GradientSlot, Question, Slot};
 use crate::message::OpRef;
 use crate::session::Named;
 use crate::ssa::VersionId;
@@ -27,12 +27,15 @@ impl<'a> Walk<'_, '_, 'a> {
         }
         let g_output = self.g_output(op);
         let forms = Self::forms(&g_output);
+        let spare: SmallVec<[bool; 4]> =
+            g_output.iter().map(|found| self.is_spare(op, found.gradient)).collect();
         let mut answer = std::mem::take(&mut self.session.answer);
         let question = Question {
             op: &self.net.ops()[op].view,
             inputs: self.net.inputs(op),
             outputs: self.net.outputs(op),
             g_output: &forms,
+            spare: &spare,
         };
         let gradients = match makers::answer(op_type, &question, &mut answer) {
             Ok(()) => self.carry_out(op, &answer, &g_output),
@@ -43,7 +46,12 @@ impl<'a> Walk<'_, '_, 'a> {
         gradients
     }
 
-    fn carry_out(&mut self, op: usize, answer: &Answer, g_output: &[Found]) -> Result<Vec<Gradient>> {
+    fn carry_out(
+        &mut self,
+        op: usize,
+        answer: &Answer,
+        g_output: &[Found],
+    ) -> Result<Vec<Gradient>> {
         let inputs = self.net.input_places(op);
         self.protect_from(op, answer, g_output);
         let mut names = SlotNames::new(answer, inputs.len());
@@ -92,7 +100,9 @@ impl<'a> Walk<'_, '_, 'a> {
         let gradient = |walk: &Self, slot: GradientSlot| -> Result<Gradient> {
             Ok(match slot {
                 GradientSlot::None => Gradient::None,
-                GradientSlot::Dense(slot) => Gradient::Dense(walk.read(op, slot, g_output, &names)?),
+                GradientSlot::Dense(slot) => {
+                    Gradient::Dense(walk.read(op, slot, g_output, &names)?)
+                }
                 GradientSlot::Sparse(indices, values) => Gradient::Sparse(
                     walk.read(op, indices, g_output, &names)?,
                     walk.read(op, values, g_output, &names)?,
@@ -146,7 +156,13 @@ impl<'a> Walk<'_, '_, 'a> {
         }
     }
 
-    fn read(&self, op: usize, slot: Slot, g_output: &[Found], names: &SlotNames<'_>) -> Result<Ref> {
+    fn read(
+        &self,
+        op: usize,
+        slot: Slot,
+        g_output: &[Found],
+        names: &SlotNames<'_>,
+    ) -> Result<Ref> {
         let at = |range: std::ops::Range<usize>, k: u32| {
             self.ssa.at[range].get(k as usize).copied().ok_or_else(|| missing_slot(slot))
         };
@@ -386,7 +402,9 @@ impl<'g, 'w, 's, 'a> Given<'g, 'w, 's, 'a> {
         }
         let walk = &*self.walk;
         for places in [walk.net.output_places(self.op), walk.net.input_places(self.op)] {
-            if let Some(at) = walk.net.blobs()[places.clone()].iter().rposition(|blob| *blob == name) {
+            if let Some(at) =
+                walk.net.blobs()[places.clone()].iter().rposition(|blob| *blob == name)
+            {
                 return walk.forward(self.op, walk.ssa.at[places.start + at], false);
             }
         }
@@ -445,4 +463,3 @@ impl<'g, 'w, 's, 'a> Given<'g, 'w, 's, 'a> {
         Ok(Ref::Value(self.walk.session.values.add(name)))
     }
 }
-

@@ -80,7 +80,9 @@ impl<'e, 'a> Emitter<'e, 'a> {
     fn paste(&mut self, forward: &OpRef<'a>, numbers: std::ops::RangeInclusive<u32>) {
         let mut found: SmallVec<[(u32, &[u8]); 8]> = forward
             .fields()
-            .filter(|field| numbers.contains(&field.number) && matches!(field.value, Value::Bytes(_)))
+            .filter(|field| {
+                numbers.contains(&field.number) && matches!(field.value, Value::Bytes(_))
+            })
             .map(|field| (field.number, field.raw))
             .collect();
         found.sort_by_key(|(number, _)| *number);
@@ -99,8 +101,10 @@ impl<'e, 'a> Emitter<'e, 'a> {
                 renamed.insert(before, name);
             }
         }
-        let rest: Vec<_> =
-            given.fields().filter(|field| field.number != op::INPUT && field.number != op::OUTPUT).collect();
+        let rest: Vec<_> = given
+            .fields()
+            .filter(|field| field.number != op::INPUT && field.number != op::OUTPUT)
+            .collect();
         for field in rest.iter().rev() {
             if field.number == op::ARG && !renamed.is_empty() {
                 paste_renamed(&mut self.writer, field, &renamed);

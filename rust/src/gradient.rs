@@ -70,7 +70,10 @@ enum Name {
     /// The name of another value.
     Same(ValueId),
     /// `_<name>_autosplit_<count>`: a summand of an accumulation.
-    Split { of: Ref, count: u32 },
+    Split {
+        of: Ref,
+        count: u32,
+    },
 }
 
 /// All values of an answer.
@@ -422,12 +425,12 @@ impl<'a> GradientNet<'a> {
 
     /// The outputs of an operator.
     pub fn outputs(&self, op: &GradientOp<'_>) -> impl DoubleEndedIterator<Item = ValueId> + '_ {
-        self.refs[op.outputs.start as usize..op.outputs.end as usize].iter().filter_map(
-            |output| match output {
+        self.refs[op.outputs.start as usize..op.outputs.end as usize].iter().filter_map(|output| {
+            match output {
                 Ref::Value(value) => Some(*value),
                 Ref::Blob(_) => None,
-            },
-        )
+            }
+        })
     }
 
     /// Appends an argument and says where it stands.

@@ -151,7 +151,10 @@ impl<'a> OpRef<'a> {
 
     /// The last value of a string field, `None` where it is not set.
     pub fn last_string(&self, number: u32) -> Option<&'a [u8]> {
-        self.fields().filter(|field| field.number == number).filter_map(|field| payload(&field)).last()
+        self.fields()
+            .filter(|field| field.number == number)
+            .filter_map(|field| payload(&field))
+            .last()
     }
 
     /// The device option; `None` where it is not set.
@@ -275,7 +278,9 @@ impl<'a> Device<'a> {
         for field in fields(bytes) {
             let field = field.map_err(|_| Error::malformed("a device option is broken"))?;
             match (field.number, field.value) {
-                (device::DEVICE_TYPE, Value::Varint(value)) => device.kind = i64::from(value as i32),
+                (device::DEVICE_TYPE, Value::Varint(value)) => {
+                    device.kind = i64::from(value as i32)
+                }
                 (device::DEVICE_ID, Value::Varint(value)) => device.id = i64::from(value as i32),
                 (device::NUMA_NODE_ID, Value::Varint(value)) => {
                     device.numa_node = Some(i64::from(value as i32));

@@ -62,7 +62,10 @@ impl<'a> Net<'a> {
         self.blobs.extend_from_slice(outputs);
         // Places of blobs and versions are counted in 32 bits.
         if u32::try_from(self.blobs.len()).is_err() {
-            return Err(Error::new(Kind::Argument, "the net has more than 2^32 inputs and outputs"));
+            return Err(Error::new(
+                Kind::Argument,
+                "the net has more than 2^32 inputs and outputs",
+            ));
         }
         let (start, inputs, outputs) = (start as u32, inputs as u32, outputs.len() as u32);
         self.ops.push(Op { view, start, inputs, outputs });

@@ -46,7 +46,10 @@ const END: u32 = u32::MAX;
 impl Producers {
     /// No producers yet, for this many versions.
     pub fn new(versions: usize) -> Self {
-        Self { heads: vec![Head { first: END, last: END, count: 0 }; versions], entries: Vec::new() }
+        Self {
+            heads: vec![Head { first: END, last: END, count: 0 }; versions],
+            entries: Vec::new(),
+        }
     }
 
     /// Records one.

@@ -10,8 +10,8 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::api::{self, Forward, Gradients, Ops, Options, Y};
 use crate::error::{Error, Kind, Report, Result};
-use crate::session::{Hook, Named, DEPTH_LIMIT};
 use crate::makers;
+use crate::session::{Hook, Named, DEPTH_LIMIT};
 
 /// Nets of fewer bytes are answered faster than another thread could make use of the interpreter.
 const DETACH_FROM: usize = 1 << 16;
@@ -98,17 +98,12 @@ impl Hook for Registered {
         path: &[u32],
     ) -> Result<(Vec<Vec<u8>>, Vec<Named>)> {
         let asked = Python::attach(|py| -> PyResult<_> {
-            let arguments = (
-                PyBytes::new(py, op),
-                to_gradients(py, g_output)?,
-                PyTuple::new(py, path)?,
-            );
+            let arguments =
+                (PyBytes::new(py, op), to_gradients(py, g_output)?, PyTuple::new(py, path)?);
             let answer = self.function.bind(py).call1(arguments)?;
             let (ops, g_input): (Bound<'_, PyAny>, Bound<'_, PyAny>) = answer.extract()?;
-            let ops: PyResult<Vec<Vec<u8>>> = ops
-                .try_iter()?
-                .map(|op| Ok(op?.cast::<PyBytes>()?.as_bytes().to_vec()))
-                .collect();
+            let ops: PyResult<Vec<Vec<u8>>> =
+                ops.try_iter()?.map(|op| Ok(op?.cast::<PyBytes>()?.as_bytes().to_vec())).collect();
             Ok((ops?, from_gradients(&g_input)?))
         });
         asked.map_err(|raised| Error::raised(Box::new(raised)))
@@ -157,7 +152,9 @@ fn raise(py: Python<'_>, error: Error) -> PyErr {
     }
     static BUILD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let built = BUILD
-        .get_or_try_init(py, || PyResult::Ok(py.import("ctrlgrad.errors")?.getattr("build")?.unbind()))
+        .get_or_try_init(py, || {
+            PyResult::Ok(py.import("ctrlgrad.errors")?.getattr("build")?.unbind())
+        })
         .and_then(|build| {
             let name = |name: Option<Vec<u8>>| name.map(|name| to_str(py, &name)).transpose();
             let hint = Some(hint).filter(|hint| !hint.is_empty());
@@ -239,8 +236,7 @@ fn backward<'py>(
     scope: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
     let _ = scope;
-    let options =
-        Options { known, no_grad: names(no_grad)?, wrt: wrt.map(names).transpose()? };
+    let options = Options { known, no_grad: names(no_grad)?, wrt: wrt.map(names).transpose()? };
     let ys = targets(ys)?;
     let handed = Handed::from(net)?;
     let ops: Vec<&[u8]> = match &handed {
@@ -298,9 +294,8 @@ fn one_operator<'py>(
     let g_output = from_gradients(g_output)?;
     let op = op.as_bytes();
     let registered = Registered::new(hook, registered)?;
-    let (ops, g_input) = run(py, op.len(), registered, |hook| {
-        api::operator_gradient(op, &g_output, kind, hook)
-    })?;
+    let (ops, g_input) =
+        run(py, op.len(), registered, |hook| api::operator_gradient(op, &g_output, kind, hook))?;
     Ok((to_messages(py, &ops)?, to_gradients(py, &g_input)?))
 }
 
@@ -339,7 +334,15 @@ fn trace<'py>(
                 Named::Sparse(..) => {
                     let (values_op, values_at) = entry.made_values.unzip();
                     let (at, values_at) = (at.unwrap_or(0), values_at.unwrap_or(0));
-                    shown.append(("sparse", op, at, values_op, values_at, gradient, entry.forward))?;
+                    shown.append((
+                        "sparse",
+                        op,
+                        at,
+                        values_op,
+                        values_at,
+                        gradient,
+                        entry.forward,
+                    ))?;
                 }
                 _ => shown.append(("dense", op, at.unwrap_or(0), gradient, entry.forward))?,
             }

@@ -17,7 +17,9 @@ pub fn paste_renamed(writer: &mut Writer, argument: &Field<'_>, renamed: &Rename
     let Value::Bytes(bytes) = argument.value else { return writer.bytes(argument.raw) };
     paste_message(writer, argument.number, bytes, |writer, field| match field.value {
         Value::Bytes(bytes) if field.number == arg::N || field.number == arg::NETS => {
-            stacker::maybe_grow(RED_ZONE, STACK, || paste_net(writer, field.number, bytes, renamed));
+            stacker::maybe_grow(RED_ZONE, STACK, || {
+                paste_net(writer, field.number, bytes, renamed)
+            });
         }
         _ => writer.bytes(field.raw),
     });
@@ -38,12 +40,7 @@ fn paste_message(
 }
 
 /// Operators are written last to first, so what is written before each of them is found first.
-fn paste_net(
-    writer: &mut Writer,
-    number: u32,
-    bytes: &[u8],
-    renamed: &Renamed<'_>,
-) {
+fn paste_net(writer: &mut Writer, number: u32, bytes: &[u8], renamed: &Renamed<'_>) {
     let mut written: FxHashSet<&[u8]> = FxHashSet::default();
     let ops: Vec<_> = fields(bytes).filter_map(Result::ok).collect();
     let mut local = Vec::with_capacity(ops.len());
@@ -68,24 +65,26 @@ fn paste_net(
     for (field, mut local) in ops.iter().zip(local).rev() {
         match (field.number, field.value) {
             (net::OP, Value::Bytes(op)) => {
-                let is_do = fields(op).filter_map(Result::ok).any(|field| {
-                    field.number == op::TYPE && field.value == Value::Bytes(b"Do")
-                });
-                paste_message(writer, net::OP, op, |writer, field| match (field.number, field.value) {
-                    (op::INPUT, Value::Bytes(name)) => {
-                        let is_local = local.pop().unwrap_or_default();
-                        match new_name(name).filter(|_| is_local) {
-                            Some(name) => writer.bytes_field(op::INPUT, name),
-                            None => writer.bytes(field.raw),
+                let is_do = fields(op)
+                    .filter_map(Result::ok)
+                    .any(|field| field.number == op::TYPE && field.value == Value::Bytes(b"Do"));
+                paste_message(writer, net::OP, op, |writer, field| {
+                    match (field.number, field.value) {
+                        (op::INPUT, Value::Bytes(name)) => {
+                            let is_local = local.pop().unwrap_or_default();
+                            match new_name(name).filter(|_| is_local) {
+                                Some(name) => writer.bytes_field(op::INPUT, name),
+                                None => writer.bytes(field.raw),
+                            }
                         }
+                        (op::OUTPUT, Value::Bytes(name)) => match new_name(name) {
+                            Some(name) => writer.bytes_field(op::OUTPUT, name),
+                            None => writer.bytes(field.raw),
+                        },
+                        // A Do has a workspace, and so names, of its own.
+                        (op::ARG, _) if !is_do => paste_renamed(writer, field, renamed),
+                        _ => writer.bytes(field.raw),
                     }
-                    (op::OUTPUT, Value::Bytes(name)) => match new_name(name) {
-                        Some(name) => writer.bytes_field(op::OUTPUT, name),
-                        None => writer.bytes(field.raw),
-                    },
-                    // A Do has a workspace, and so names, of its own.
-                    (op::ARG, _) if !is_do => paste_renamed(writer, field, renamed),
-                    _ => writer.bytes(field.raw),
                 });
             }
             _ => writer.bytes(field.raw),

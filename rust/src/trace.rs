@@ -59,7 +59,8 @@ pub fn trace(ops: &[&[u8]], ys: &[Y], hook: &mut dyn Hook) -> Result<Trace> {
             .producers
             .of(version)
             .map(|producer| {
-                let made = |value: Option<ValueId>| value.and_then(|value| makers.get(&value).copied());
+                let made =
+                    |value: Option<ValueId>| value.and_then(|value| makers.get(&value).copied());
                 Entry {
                     gradient: session.named(producer.gradient),
                     made: made(producer.made),

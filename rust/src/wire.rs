@@ -85,8 +85,8 @@ fn read_field<'a>(rest: &mut &'a [u8]) -> Result<Field<'a>> {
 
 #[inline]
 fn read_tag(rest: &mut &[u8]) -> Result<(u32, u32)> {
-    let tag = u32::try_from(read_varint(rest)?)
-        .map_err(|_| malformed("a field number is too large"))?;
+    let tag =
+        u32::try_from(read_varint(rest)?).map_err(|_| malformed("a field number is too large"))?;
     if tag >> 3 == 0 {
         return Err(malformed("a field has the number 0"));
     }

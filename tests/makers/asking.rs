@@ -69,8 +69,13 @@ impl Op {
             let id = table.intern(name);
             if is_output { &mut outputs } else { &mut inputs }.push(id);
         })?;
-        let question =
-            Question { op: &op, inputs: &inputs, outputs: &outputs, g_output: &self.forms };
+        let question = Question {
+            op: &op,
+            inputs: &inputs,
+            outputs: &outputs,
+            g_output: &self.forms,
+            spare: &[],
+        };
         _core::makers::answer(op.op_type, &question, answer)?;
         Ok(shown(answer))
     }

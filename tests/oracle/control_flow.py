@@ -129,7 +129,7 @@ def condition(draft: Draft) -> str:
     stem = rng.choice(["cond", "more", "c", "flag", "xyz"])
     if draft.floats() and world.chance(0.2):  # from the data, but for a limit that decides it
         total, cond = world.name(), world.name(stem)
-        limit = draft.feed(np.float32(HIGH).reshape(()), constant=True, stem="limit")
+        limit = draft.feed(np.full((), HIGH, np.float32), constant=True, stem="limit")
         world.conditions.append(draft.outermost(limit)[1])
         draft.write("SumElements", [rng.choice(draft.floats())], [total])
         draft.write("LT", [total, limit], [cond])
@@ -158,9 +158,8 @@ def add_if(draft: Draft) -> None:
     for name in branches:
         reads.update(write_branch(draft, args, name, written[name], outputs, local))
     for name, _ in targets:
-        if name in draft.values and (name in draft.written or name in world.feeds) and \
-                any(name not in dict(written[b]) for b in ("then_net", "else_net")
-                    if b in written) | (len(branches) < 2) and world.chance(0.8):
+        everywhere = len(branches) == 2 and all(name in dict(written[b]) for b in branches)
+        if name in draft.values and not everywhere and world.chance(0.95):
             reads[name] = None  # its old value counts where no branch writes it
     if world.chance(0.5):
         outputs.update(dict.fromkeys((n for n in local if n not in outputs), None))

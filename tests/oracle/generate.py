@@ -16,7 +16,7 @@ import numpy as np
 from caffe2.proto import caffe2_pb2
 from caffe2.python import workspace
 
-from .recipes import RECIPES, UNSEEN, Want
+from .recipes import PICKY, RECIPES, UNSEEN, Want, tied
 
 Ys = Union[list[str], dict[str, Any]]
 Feeds = dict[str, np.ndarray]
@@ -211,13 +211,16 @@ class Draft:
     def write(self, kind: str, inputs: Sequence[str], outputs: Sequence[str], given=None, **args):
         """An operator on blobs that are known; with `given` values it is not run."""
         op = operator(self.world.pb, kind, inputs, outputs, args)
-        out = self.world.run(op, {**self.hidden, **self.values}) if given is None else given
+        values = {**self.hidden, **self.values}
+        out = self.world.run(op, values) if given is None else given
         for blob, array in zip(outputs, out):
             outside = self.outside(blob)
             if outside is not None and array is not None and outside.shape != array.shape:
                 raise Unlucky("%s would have two shapes" % blob)  # if this net runs, or if not
         if kind == "Alias":
             self.world.aliased.update(self.outermost(n) for n in (inputs[0], outputs[0]))
+        if kind in PICKY and (self.parent or tied(kind, [values[n] for n in dict.fromkeys(inputs)])):
+            raise Unlucky(kind)
         unseen = UNSEEN.get(kind, ())
         self.emit(op, [None if i in unseen else a for i, a in enumerate(out)])
         for i in unseen:
@@ -340,16 +343,19 @@ def choose_ys(draft: Draft) -> Ys:
 
 def draw_runs(world: World) -> list[Feeds]:
     """Up to three conditions in all combinations, each loop from no turn to three."""
-    ways = list(itertools.product([True, False], repeat=min(len(world.conditions), 3)))
+    conditions = [name for name in world.conditions if name in world.feeds]
+    ways = list(itertools.product([True, False], repeat=min(len(conditions), 3)))
     count = max(len(ways), 3 if world.turns else 1)
     runs = []
     for i in range(count):
         feeds = dict(world.feeds)
-        for k, name in enumerate(world.conditions):
+        for k, name in enumerate(conditions):
             on = ways[i % len(ways)][k] if k < 3 else world.chance(0.5)
-            likeness = feeds[name]
-            feeds[name] = np.array(on) if likeness.dtype == bool else likeness * (1 if on else -1)
-        for k, name in enumerate(world.turns):
+            if feeds[name].dtype == bool:
+                feeds[name] = np.array(on)
+            elif not on:
+                feeds[name] = np.full_like(feeds[name], -feeds[name])
+        for k, name in enumerate(n for n in world.turns if n in feeds):
             feeds[name] = np.array([(2 - i + k) % 4], np.int32)
         runs.append(feeds)
     return runs

@@ -7,8 +7,8 @@ see `Referee`.
 """
 
 import importlib
+import itertools
 import multiprocessing
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -17,6 +17,7 @@ from caffe2.proto import caffe2_pb2
 from caffe2.python import core, workspace
 
 from .generate import Case, Feeds
+from .recipes import PICKY, tied
 
 RIGHT, WRONG, FAILS, HANGS, CRASHES = "right", "wrong", "does not run", "never ends", "crashes"
 UNSURE = "unsure"
@@ -143,8 +144,8 @@ def may_be_replaced(case: Case) -> list[str]:
 
 
 def truths(case: Case, inner: bool = False) -> list[Truth]:
-    """What the gradients of the float feeds must be; with `inner`, those of all blobs
-    that the outermost net writes once as well."""
+    """What the gradients of the float feeds must be; with `inner`, those of the
+    blobs that the outermost net makes, as well."""
     if not TOKEN:
         TOKEN.append(core.CreatePythonOperator(MEMORY.replay, ["x"], ["y"]).arg[0].s.decode())
     net = case.forward()
@@ -157,14 +158,14 @@ DELTA = "difference/"
 
 
 def with_deltas(net, feeds: Feeds):
-    """The net with something added to each blob that it writes once, and those summands."""
-    writers = Counter(blob for op in net.op for blob in op.output)
+    """The net with something added to each blob that it makes, and those summands."""
     out, deltas = caffe2_pb2.NetDef(name="with deltas", type="simple"), {}
     for op in net.op:
         out.op.add().CopyFrom(op)
         for blob in op.output:
             value = workspace.FetchBlob(blob)
-            if writers[blob] == 1 and blob not in feeds and getattr(value, "dtype", "") == "float32":
+            if DELTA + blob not in deltas and blob not in feeds and \
+                    getattr(value, "dtype", None) == np.float32:
                 deltas[DELTA + blob] = np.zeros_like(value)
                 out.op.add(type="Add", input=[blob, DELTA + blob], output=[blob])
     return out, deltas
@@ -204,21 +205,25 @@ def truth_of_run(case: Case, net, feeds: Feeds, number: int, inner: bool) -> Tru
         doubt = np.zeros(value.shape, bool)
         for at in np.ndindex(*value.shape):
             by_y[(slice(None), *at)], doubt[at] = slope(objective, still, blob, value, at)
-        if by_y.any() or not overwritten_unread(net, blob):
-            name = blob[len(DELTA):] if blob.startswith(DELTA) else blob
+        name = blob[len(DELTA):] if blob.startswith(DELTA) else blob
+        if by_y.any() or not overwritten_unread(net, name, blob):
             slopes[name], doubtful[name] = by_y, doubt
-    keep = np.array([y not in may_be_replaced(case) for y in weights])
-    choices = [{b: s.sum(axis=0) for b, s in slopes.items()}]
-    if not keep.all():
-        choices.append({b: s[keep].sum(axis=0) for b, s in slopes.items()})
+    choices = []
+    loose = may_be_replaced(case)
+    for count in range(len(loose) + 1):
+        for left_out in itertools.combinations(loose, count):
+            keep = np.array([y not in left_out for y in weights])
+            choices.append({b: s[keep].sum(axis=0) for b, s in slopes.items()})
     return Truth(upstream, choices, doubtful)
 
 
-def overwritten_unread(net, blob: str) -> bool:
-    """Whether the first operator that writes a blob does not read it. Then the map
-    may speak of the later value, where the first one has no gradient."""
-    writer = next((op for op in net.op if blob in op.output), None)
-    return writer is not None and blob not in writer.input
+def overwritten_unread(net, blob: str, first: str) -> bool:
+    """Whether the operator that writes over the first value of a blob does not read it.
+    Then the map may speak of the later value, where the first one has no gradient."""
+    writers = [op for op in net.op if blob in op.output]
+    if first != blob:  # what makes it, and what adds the difference
+        del writers[:2]
+    return bool(writers) and blob not in writers[0].input
 
 
 def slope(objective, still: np.ndarray, blob: str, value: np.ndarray, at):
@@ -270,11 +275,25 @@ def judge(case: Case, truth: list[Truth], answer: Answer) -> Verdict:
         except Exception as error:
             return Verdict(FAILS, "run %d: %s" % (number, reason(str(error))))
         wrong = [compare(got, want, one.doubtful) for want in one.slopes]
-        if all(wrong):
+        if all(wrong) and has_ties(case, feeds):
+            unsure = Verdict(UNSURE, "run %d has elements that are equal" % number)
+        elif all(wrong):
             return Verdict(WRONG, "run %d: %s" % (number, "; ".join(wrong[0])))
-        if any(d.any() for d in one.doubtful.values()):
+        elif any(d.any() for d in one.doubtful.values()):
             unsure = Verdict(UNSURE, "run %d is too close to a kink" % number)
     return unsure or Verdict(RIGHT)
+
+
+def has_ties(case: Case, feeds: Feeds) -> bool:
+    workspace.ResetWorkspace()
+    for blob, value in feeds.items():
+        workspace.FeedBlob(blob, value)
+    for op in case.forward().op:
+        if op.type in PICKY and tied(op.type, [workspace.FetchBlob(n)
+                                               for n in dict.fromkeys(op.input)]):
+            return True
+        run([op], "one operator")
+    return False
 
 
 def dense(gradient, shape) -> np.ndarray:

@@ -14,6 +14,7 @@ on earlier arrays. It returns the number of outputs and the arguments:
 import random
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Callable, Optional
 
 import numpy as np
@@ -26,7 +27,19 @@ RECIPES: dict[str, Recipe] = {}
 UNSEEN = {"SoftmaxWithLoss": {0}, "LayerNorm": {1, 2}, "InstanceNorm": {1, 2}, "TopK": {1},
           "Concat": {1}, "Reshape": {1}}
 
+# Where two elements are equal, the gradient operators of these give each of them all.
+PICKY = {"Max", "Min", "ReduceFrontMax", "ReduceBackMax", "RowwiseMax", "ColwiseMax", "ReduceMax",
+         "ReduceMin", "MaxPool", "LengthsMax", "TopK"}
+
 FLOAT, DOUBLE = 1, 13
+
+
+def tied(kind: str, inputs: Sequence[np.ndarray]) -> bool:
+    """Whether elements that compete are equal. Max and Min compare inputs, the others
+    the elements of one."""
+    if kind in ("Max", "Min"):
+        return any((a == b).any() for a, b in combinations(inputs, 2))
+    return kind in PICKY and np.unique(inputs[0]).size < inputs[0].size
 
 
 @dataclass

@@ -77,8 +77,11 @@ def fewer_ys(case: Case) -> Iterator[Case]:
 
 def rebuilt(case: Case, net=None, ys=None, runs: Optional[list[Feeds]] = None) -> Case:
     net = net or case.forward()
-    found = [used(net, feeds) for feeds in (runs or case.runs)]
-    return Case(net.SerializeToString(), case.ys if ys is None else ys, found,
+    found = {}
+    for feeds in runs or case.runs:
+        left = used(net, feeds)
+        found.setdefault(str({k: v.tolist() for k, v in left.items()}), left)
+    return Case(net.SerializeToString(), case.ys if ys is None else ys, list(found.values()),
                 case.constants, case.name)
 
 
@@ -268,7 +271,8 @@ def tidy(op) -> None:
     bound = bindings(op)
     inner_of = {outer: inner for inner, outer in bound.items()}
     inputs = [n for n in op.input[:-1] if inner_of.get(n) in reads]
-    outputs = [n for n in op.output[:-1] if inner_of.get(n) in writes]
+    outputs = [n for n in dict.fromkeys([*op.output[:-1], *op.input[:-1]])
+               if inner_of.get(n) in writes]
     outer = inputs + outputs
     pairs = [(i, outer.index(o)) for i, o in bound.items() if o in outer]
     replace(op, [*inputs, op.input[-1]], [*outputs, op.output[-1]])

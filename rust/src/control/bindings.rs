@@ -23,7 +23,8 @@ impl<'a> Bindings<'a> {
     /// Reads and checks the bindings of a Do.
     pub fn read(walk: &mut Walk<'_, '_, 'a>, op: usize) -> Result<Self> {
         let view = walk.net.ops()[op].view;
-        let net = net_argument(walk, &view, "net")?.ok_or_else(|| broken("it has no argument net"))?;
+        let net =
+            net_argument(walk, &view, "net")?.ok_or_else(|| broken("it has no argument net"))?;
         let inner_blobs = only(view.args(), "inner_blobs")?;
         let outer_index = only(view.args(), "outer_blobs_idx")?;
         let inner_blobs: Vec<&'a [u8]> = inner_blobs.strings().collect();

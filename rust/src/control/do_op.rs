@@ -5,7 +5,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::backward::{backward, Surroundings, Target, Walk};
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
-use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId, Values};
+use crate::gradient::{
+    Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId, Values,
+};
 use crate::net::Net;
 
 use super::bindings::{broken, Bindings};
@@ -64,7 +66,8 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
         return Ok(gradients);
     }
 
-    let reserved = way_out.outputs.iter().map(|value| walk.session.values.nominal(*value)).collect();
+    let reserved =
+        way_out.outputs.iter().map(|value| walk.session.values.nominal(*value)).collect();
     set_apart(walk, op, &mut seeds, &reserved);
     let values = &walk.session.values;
     let way_in = WayIn::find(values, &inner, own_ops, &bindings, &inner_seeds, &seeds);
@@ -231,7 +234,8 @@ fn push<'a>(
     };
     let workspace = Ref::Blob(bindings.workspace);
     let inputs = way_in.inputs.iter().copied().chain([workspace]).collect();
-    let outputs = way_out.outputs.iter().map(|value| Ref::Value(*value)).chain([workspace]).collect();
+    let outputs =
+        way_out.outputs.iter().map(|value| Ref::Value(*value)).chain([workspace]).collect();
     walk.push_control(op, b"Do", inputs, outputs, control);
     Ok(())
 }

@@ -251,7 +251,10 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         if inputs.len() > 64 {
             return blob;
         }
-        let same = branch.final_gradients.iter().filter(|(_, gradient)| *gradient == Gradient::Dense(part));
+        let same = branch
+            .final_gradients
+            .iter()
+            .filter(|(_, gradient)| *gradient == Gradient::Dense(part));
         same.map(|(blob, _)| *blob).find(|blob| inputs.contains(blob)).unwrap_or(blob)
     }
 
@@ -275,7 +278,8 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             State::Sparse(indices, _) => self.walk.session.values.like(*indices),
             _ => None,
         });
-        let all_sparse = states.iter().all(|state| matches!(state, State::Zero | State::Sparse(..)));
+        let all_sparse =
+            states.iter().all(|state| matches!(state, State::Zero | State::Sparse(..)));
         let needs_empty = states.contains(&State::Zero);
         if !all_sparse || (needs_empty && like.is_none()) {
             let name = self.walk.session.table.gradient(blob);
@@ -317,7 +321,14 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     }
 
     /// No row of `blob`: indices of the type and rank of `like`, and as many rows.
-    fn empty(&mut self, side: usize, blob: BlobId, like: BlobId, indices: ValueId, values: ValueId) {
+    fn empty(
+        &mut self,
+        side: usize,
+        blob: BlobId,
+        like: BlobId,
+        indices: ValueId,
+        values: ValueId,
+    ) {
         let name = self.walk.session.table.suffixed(blob, b"_grad_no_rows");
         let nothing = self.outputs.named(self.walk, name);
         let device = self.walk.device(self.op);
@@ -413,12 +424,20 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         let then_forward = then_branch.as_ref().map(|branch| branch.forward);
         if let Some(mut branch) = then_branch {
             branch.net.append(then_tail);
-            args.push(ControlArg::Net("then_net", NetHead::of(branch.forward, "_grad"), branch.net));
+            args.push(ControlArg::Net(
+                "then_net",
+                NetHead::of(branch.forward, "_grad"),
+                branch.net,
+            ));
         }
         match (else_branch, then_forward) {
             (Some(mut branch), _) => {
                 branch.net.append(else_tail);
-                args.push(ControlArg::Net("else_net", NetHead::of(branch.forward, "_grad"), branch.net));
+                args.push(ControlArg::Net(
+                    "else_net",
+                    NetHead::of(branch.forward, "_grad"),
+                    branch.net,
+                ));
             }
             (None, Some(forward)) if !else_tail.ops.is_empty() => {
                 let head = NetHead::of(forward, "_grad_auto_else_zero_blobs_");

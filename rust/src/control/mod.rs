@@ -67,7 +67,8 @@ fn outer_read(walk: &Walk<'_, '_, '_>, op: usize, part: Ref) -> Result<Ref> {
         return Ok(part);
     }
     for places in [walk.net.output_places(op), walk.net.input_places(op)] {
-        if let Some(at) = walk.net.blobs()[places.clone()].iter().rposition(|other| *other == blob) {
+        if let Some(at) = walk.net.blobs()[places.clone()].iter().rposition(|other| *other == blob)
+        {
             return walk.forward(op, walk.ssa.at[places.start + at], false);
         }
     }

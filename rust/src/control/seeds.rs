@@ -60,7 +60,12 @@ pub fn seeds(walk: &Walk<'_, '_, '_>, op: usize, count: usize) -> Result<Vec<See
 
 /// Tells seeds of one name apart by copies: a blob binding is one to one, and a loop writes into its
 /// seeds. Seeds that `reserved` names are copied as well.
-pub fn set_apart(walk: &mut Walk<'_, '_, '_>, op: usize, seeds: &mut [Seed], reserved: &FxHashSet<BlobId>) {
+pub fn set_apart(
+    walk: &mut Walk<'_, '_, '_>,
+    op: usize,
+    seeds: &mut [Seed],
+    reserved: &FxHashSet<BlobId>,
+) {
     let mut taken: FxHashMap<BlobId, ()> = FxHashMap::default();
     for seed in seeds {
         let name = walk.session.values.nominal_ref(seed.gradient);

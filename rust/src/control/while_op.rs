@@ -215,7 +215,9 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
                     gradients.insert(output, Gradient::Dense(self.seeds[at].gradient));
                     continue;
                 }
-                Some(Gradient::Dense(Ref::Value(value))) if self.branch.makes(Ref::Value(*value)) => {
+                Some(Gradient::Dense(Ref::Value(value)))
+                    if self.branch.makes(Ref::Value(*value)) =>
+                {
                     let session = &mut *self.walk.session;
                     let name = session.values.provisional(*value, &mut session.table);
                     self.outputs.named(self.walk, name)

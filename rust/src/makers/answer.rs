@@ -22,6 +22,9 @@ pub struct Question<'q, 'a> {
     pub outputs: &'q [BlobId],
     /// The gradients of the outputs; may be shorter or longer than `outputs`.
     pub g_output: &'q [Form],
+    /// Which of them the backward pass made for this operator alone, so that it may overwrite them;
+    /// `false` where the list is too short.
+    pub spare: &'q [bool],
 }
 
 /// A gradient operator, as ranges into the lists of an [`Answer`].

@@ -1,9 +1,9 @@
 //! A row, a forward operator and the gradients of its outputs make an answer.
 
 use super::answer::{Answer, Question};
-use super::arguments::{check_distinct, Values};
-use super::row::{Case, Form, Line, Makes, Row, Step};
-use super::words::{self, GradientSlot, Guard, Part, Slot};
+use super::arguments::Values;
+use super::row::{Case, Line, Makes, Recipe, Row, Step};
+use super::words::{Form, GradientSlot, Guard, Part, Slot};
 use crate::error::{Error, Kind, Result};
 
 /// Asks a row.
@@ -11,27 +11,32 @@ pub(super) fn apply(row: &Row, q: &Question, answer: &mut Answer) -> Result<()> 
     if let Some(schema) = &row.schema {
         schema.check(q)?;
     }
-    if row.distinct_args {
-        check_distinct(q)?;
-    }
-    match &row.form {
-        Form::One(case) => row.make(case, q, answer),
-        Form::Pick(cases) => {
-            let case = row.first_that_holds(cases, q)?;
+    let values = if row.distinct_args || !row.reads.is_empty() {
+        Values::read(row.reads, row.distinct_args, q)?
+    } else {
+        Values::default()
+    };
+    match &row.recipe {
+        Recipe::One(case) => row.make(case, q, answer),
+        Recipe::Pick(cases) => {
+            let case = row.first_that_holds(cases, q, &values)?;
             row.make(case, q, answer)
         }
-        Form::Rule(function) => function(q, answer),
+        Recipe::Rule(function) => function(q, answer),
     }
 }
 
 impl Row {
-    fn first_that_holds(&self, cases: &'static [Case], q: &Question) -> Result<&'static Case> {
-        let values =
-            if self.reads.is_empty() { Values::default() } else { Values::read(self.reads, q)? };
+    fn first_that_holds(
+        &self,
+        cases: &'static [Case],
+        q: &Question,
+        values: &Values,
+    ) -> Result<&'static Case> {
         for case in cases {
             let mut holds = true;
             for guard in case.when {
-                holds = holds && self.holds(*guard, q, &values)?;
+                holds = holds && self.holds(*guard, q, values)?;
             }
             if holds {
                 return Ok(case);
@@ -52,8 +57,9 @@ impl Row {
             Guard::Unset(name) => value(name) == 0,
             Guard::Above(name, limit) => value(name) > limit,
             Guard::Given(name) => values.given(self.reads, name),
-            Guard::NoGradient(k) => q.form(k)? == words::Form::None,
-            Guard::DenseGradient(k) => q.form(k)? == words::Form::Dense,
+            Guard::NoGradient(k) => q.form(k)? == Form::None,
+            Guard::DenseGradient(k) => q.form(k)? == Form::Dense,
+            Guard::Spare(k) => q.spare.get(k as usize).copied().unwrap_or_default(),
             Guard::InPlace(i, o) => q.in_place(i as usize, o as usize),
         })
     }

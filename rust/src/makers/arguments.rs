@@ -13,7 +13,7 @@ use crate::message::{arg, op, ArgRef};
 pub(super) const MOST_READS: usize = 3;
 
 /// So many arguments are compared each with each, more are looked up in a table.
-const FEW: usize = 12;
+const FEW: usize = 8;
 
 /// The first argument of this name.
 pub(super) fn find<'a>(q: &Question<'_, 'a>, name: &str) -> Option<ArgRef<'a>> {
@@ -40,8 +40,9 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Reads them all in one pass, and refuses those of the wrong kind.
-    pub(super) fn read(reads: &[Read], q: &Question) -> Result<Self> {
+    /// Reads them all in one pass and refuses those of the wrong kind; if they are to be `distinct`,
+    /// those of one name that differ as well.
+    pub(super) fn read(reads: &[Read], distinct: bool, q: &Question) -> Result<Self> {
         let mut values = Self::default();
         for (value, read) in values.values.iter_mut().zip(reads) {
             *value = match *read {
@@ -50,20 +51,35 @@ impl Values {
                 Read::Raw(_) => 0,
             };
         }
-        for argument in q.op.args() {
+        let mut seen: [(&[u8], &[u8]); FEW] = [(&[], &[]); FEW];
+        for (count, argument) in q.op.args().enumerate() {
             let name = argument.name();
-            for (k, read) in reads.iter().enumerate() {
-                if read.name().as_bytes() == name && !values.given[k] {
-                    values.given[k] = true;
-                    values.values[k] = match *read {
-                        Read::Raw(_) => argument.i().unwrap_or(0),
-                        Read::Flag(..) => integer(&argument)?,
-                        Read::Int(..) => i64::from(int32(&argument)?),
-                    };
+            values.take(reads, name, &argument)?;
+            if distinct && count < FEW {
+                if seen[..count].iter().any(|&(other, arg)| other == name && arg != argument.bytes)
+                {
+                    return Err(twice(name));
                 }
+                seen[count] = (name, argument.bytes);
+            } else if distinct && count == FEW {
+                check_many_distinct(q)?;
             }
         }
         Ok(values)
+    }
+
+    fn take(&mut self, reads: &[Read], name: &[u8], argument: &ArgRef) -> Result<()> {
+        for (k, read) in reads.iter().enumerate() {
+            if read.name().as_bytes() == name && !self.given[k] {
+                self.given[k] = true;
+                self.values[k] = match *read {
+                    Read::Raw(_) => argument.i().unwrap_or(0),
+                    Read::Flag(..) => integer(argument)?,
+                    Read::Int(..) => i64::from(int32(argument)?),
+                };
+            }
+        }
+        Ok(())
     }
 
     /// The value of one of the arguments.
@@ -100,22 +116,7 @@ pub(super) fn int32(argument: &ArgRef) -> Result<i32> {
     })
 }
 
-/// Refuses arguments that have one name and differ.
-pub(super) fn check_distinct(q: &Question) -> Result<()> {
-    let mut seen: [(&[u8], &[u8]); FEW] = [(&[], &[]); FEW];
-    for (count, argument) in q.op.args().enumerate() {
-        let name = argument.name();
-        if count == FEW {
-            return check_many_distinct(q);
-        }
-        if seen[..count].iter().any(|&(other, bytes)| other == name && bytes != argument.bytes) {
-            return Err(twice(name));
-        }
-        seen[count] = (name, argument.bytes);
-    }
-    Ok(())
-}
-
+/// Refuses arguments of one name that differ, in linear time.
 fn check_many_distinct(q: &Question) -> Result<()> {
     let mut seen: HashMap<&[u8], &[u8], FixedState> = HashMap::default();
     for argument in q.op.args() {

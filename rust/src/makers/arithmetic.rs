@@ -2,9 +2,15 @@
 
 use super::answer::{Answer, Question};
 use super::arguments::find;
-use super::row::{hands_on, list, loops, one, pick, rule, several, step, Row};
+use super::row::{hands_on, list, loops, one, pick, rule, several, step, steps_when, Row};
 use super::schema::MANY;
-use super::words::{Arg::Float, Guard::Set, Part::*, Read::Flag, Slot::*};
+use super::words::{
+    Arg::Float,
+    Guard::{Set, Spare},
+    Part::*,
+    Read::Flag,
+    Slot::*,
+};
 use crate::error::{Error, Kind, Result};
 
 #[rustfmt::skip]
@@ -34,11 +40,17 @@ pub(super) const ROWS: &[Row] = &[
     one("Sub",              "SubGradient",        &[GO(0), Shape(0), Shape(1)],   &[GI(0), GI(1)]).in_place_anywhere(),
     one("Tan",              "TanGradient",        &[I(0), GO(0)],                 &[GI(0)]),
 
-    // The reference scales the output's gradient itself, which other operators may share: twice the
-    // gradient for all of them. Cases op/maker/Sqr.
-    several("Sqr", &[
-        step("Scale", &[GO(0)],       &[GI(0)]).args(&[Float("scale", 2.0)]),
-        step("Mul",   &[GI(0), I(0)], &[GI(0)]),
+    // The reference always scales the output's gradient itself, which others may need or the caller may
+    // own: twice the gradient for all of them. Cases op/maker/Sqr, wrong_sharing.
+    pick("Sqr", "Mul", &[
+        steps_when(&[Spare(0)], &[
+            step("Scale", &[GO(0)],       &[GO(0)]).args(&[Float("scale", 2.0)]),
+            step("Mul",   &[GO(0), I(0)], &[GI(0)]),
+        ]),
+        steps_when(&[], &[
+            step("Scale", &[GO(0)],       &[GI(0)]).args(&[Float("scale", 2.0)]),
+            step("Mul",   &[GI(0), I(0)], &[GI(0)]),
+        ]),
     ]).in_place(),
     several("Sqrt", &[
         step("Scale", &[GO(0)],       &[GI(0)]).args(&[Float("scale", 0.5)]),

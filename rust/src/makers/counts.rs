@@ -2,7 +2,7 @@
 //!
 //! All of it runs while the crate is compiled.
 
-use super::row::{Case, Form, Line, Makes, Step};
+use super::row::{Case, Line, Makes, Recipe, Step};
 use super::schema::{Count, Schema, MANY};
 use super::words::{GradientSlot, Part, Slot};
 
@@ -15,20 +15,20 @@ struct Met {
     group: u32,
 }
 
-/// The schema that a form asks for: one more input and output than the highest that it names, or
+/// The schema that a recipe asks for: one more input and output than the highest that it names, or
 /// whole groups of inputs where it loops over them.
-pub(super) const fn of(form: &Form) -> Schema {
+pub(super) const fn of(recipe: &Recipe) -> Schema {
     let mut met = Met { inputs: 0, outputs: 0, group: 0 };
-    match form {
-        Form::One(case) => met = met.case(case),
-        Form::Pick(cases) => {
+    match recipe {
+        Recipe::One(case) => met = met.case(case),
+        Recipe::Pick(cases) => {
             let mut k = 0;
             while k < cases.len() {
                 met = met.case(&cases[k]);
                 k += 1;
             }
         }
-        Form::Rule(_) => {}
+        Recipe::Rule(_) => {}
     }
     let inputs = match met.group {
         0 => Count::Between(met.inputs, met.inputs),

@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 
-use super::row::{Case, Form, Line, Makes, Row, Step};
+use super::row::{Case, Line, Makes, Recipe, Row, Step};
 use super::words::{Arg, GradientSlot, Guard, Local, Part, Slot};
 
 /// A row, one line a case.
 pub(super) fn describe(row: &Row) -> String {
     let mut text = heading(row);
-    match &row.form {
-        Form::One(case) => describe_case(row, case, &mut text),
-        Form::Pick(cases) => cases.iter().for_each(|case| describe_case(row, case, &mut text)),
-        Form::Rule(_) => text.push_str("  made by a function of its own\n"),
+    match &row.recipe {
+        Recipe::One(case) => describe_case(row, case, &mut text),
+        Recipe::Pick(cases) => cases.iter().for_each(|case| describe_case(row, case, &mut text)),
+        Recipe::Rule(_) => text.push_str("  made by a function of its own\n"),
     }
     text
 }
@@ -108,6 +108,7 @@ fn guard(guard: &Guard) -> String {
         Guard::Given(name) => format!("{name} given"),
         Guard::NoGradient(k) => format!("no GO({k})"),
         Guard::DenseGradient(k) => format!("dense GO({k})"),
+        Guard::Spare(k) => format!("spare GO({k})"),
         Guard::InPlace(i, o) => format!("I({i}) is O({o})"),
     }
 }

@@ -5,7 +5,7 @@ use super::schema::{Count, Pairs, Schema, Together, MANY};
 use super::words::{Arg, GradientSlot, Guard, Local, Part, Read, Slot};
 use crate::error::Result;
 
-/// A maker that fits no other form.
+/// A maker that fits no other recipe.
 pub type Rule = fn(&Question, &mut Answer) -> Result<()>;
 
 /// What the gradient of one operator type is.
@@ -14,7 +14,7 @@ pub struct Row {
     /// The operator type.
     pub name: &'static str,
     /// How its gradient is made.
-    pub form: Form,
+    pub recipe: Recipe,
     /// What the forward operator must look like; `None` where nobody knows.
     pub schema: Option<Schema>,
     /// The type of the gradient operators that name none.
@@ -31,7 +31,7 @@ pub struct Row {
 
 /// How a gradient is made.
 #[derive(Debug)]
-pub enum Form {
+pub enum Recipe {
     /// Always in the same way.
     One(Case),
     /// In the way of the first case that holds.
@@ -97,11 +97,11 @@ pub(super) const fn one(
     reads: Slots,
     writes: Slots,
 ) -> Row {
-    Row::new(name, gradient, Form::One(case(&[], reads, writes)))
+    Row::new(name, gradient, Recipe::One(case(&[], reads, writes)))
 }
 
 pub(super) const fn several(name: &'static str, steps: &'static [Step]) -> Row {
-    Row::new(name, "", Form::One(steps_when(&[], steps)))
+    Row::new(name, "", Recipe::One(steps_when(&[], steps)))
 }
 
 pub(super) const fn pick(
@@ -109,7 +109,7 @@ pub(super) const fn pick(
     gradient: &'static str,
     cases: &'static [Case],
 ) -> Row {
-    Row::new(name, gradient, Form::Pick(cases))
+    Row::new(name, gradient, Recipe::Pick(cases))
 }
 
 pub(super) const fn list(
@@ -118,20 +118,20 @@ pub(super) const fn list(
     reads: Parts,
     writes: Parts,
 ) -> Row {
-    Row::new(name, gradient, Form::One(loops(&[], reads, writes)))
+    Row::new(name, gradient, Recipe::One(loops(&[], reads, writes)))
 }
 
 pub(super) const fn hands_on(name: &'static str) -> Row {
-    Row::new(name, "", Form::One(hand_on(&[]))).inputs(1, 1).outputs(1, 1)
+    Row::new(name, "", Recipe::One(hand_on(&[]))).inputs(1, 1).outputs(1, 1)
 }
 
 pub(super) const fn rule(name: &'static str, function: Rule) -> Row {
-    Row::new(name, "", Form::Rule(function)).inputs(1, 1).outputs(1, 1)
+    Row::new(name, "", Recipe::Rule(function)).inputs(1, 1).outputs(1, 1)
 }
 
 /// A type without gradient, with so many inputs and outputs.
 pub(super) const fn silent(name: &'static str, inputs: u32, outputs: u32) -> Row {
-    Row::new(name, "", Form::One(Case::new(&[], Makes::Nothing)))
+    Row::new(name, "", Recipe::One(Case::new(&[], Makes::Nothing)))
         .inputs(inputs, inputs)
         .outputs(outputs, outputs)
 }
@@ -189,18 +189,22 @@ impl Case {
         Self { when, makes, gives: None }
     }
 
-    pub(super) const fn args(mut self, args: &'static [Arg]) -> Self {
-        if let Makes::One(step) = self.makes {
-            self.makes = Makes::One(step.args(args));
+    /// The step, where there is just one; anything else does not compile.
+    const fn step(&self) -> Step {
+        match self.makes {
+            Makes::One(step) => step,
+            _ => panic!("this is no case of one operator"),
         }
+    }
+
+    pub(super) const fn args(mut self, args: &'static [Arg]) -> Self {
+        self.makes = Makes::One(self.step().args(args));
         self
     }
 
     /// One operator of another type than the row names.
     pub(super) const fn op_type(mut self, op_type: &'static str) -> Self {
-        if let Makes::One(step) = self.makes {
-            self.makes = Makes::One(Step { op_type: Some(op_type), ..step });
-        }
+        self.makes = Makes::One(Step { op_type: Some(op_type), ..self.step() });
         self
     }
 
@@ -211,23 +215,27 @@ impl Case {
 }
 
 impl Row {
-    const fn new(name: &'static str, gradient: &'static str, form: Form) -> Self {
-        let schema = Some(super::counts::of(&form));
+    const fn new(name: &'static str, gradient: &'static str, recipe: Recipe) -> Self {
+        let schema = Some(super::counts::of(&recipe));
         let (local, reads) = (None, &[] as &[Read]);
-        Self { name, form, schema, gradient, reads, local, copy_args: true, distinct_args: false }
+        Self { name, recipe, schema, gradient, reads, local, copy_args: true, distinct_args: false }
+    }
+
+    /// The case, where there is just one; anything else does not compile.
+    const fn case(&self) -> Case {
+        match self.recipe {
+            Recipe::One(case) => case,
+            _ => panic!("this row picks one of several cases"),
+        }
     }
 
     pub(super) const fn args(mut self, args: &'static [Arg]) -> Self {
-        if let Form::One(case) = self.form {
-            self.form = Form::One(case.args(args));
-        }
+        self.recipe = Recipe::One(self.case().args(args));
         self
     }
 
     pub(super) const fn gives(mut self, input: u32, gradient: GradientSlot) -> Self {
-        if let Form::One(case) = self.form {
-            self.form = Form::One(case.gives(input, gradient));
-        }
+        self.recipe = Recipe::One(self.case().gives(input, gradient));
         self
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::arguments::MOST_READS;
-use super::row::{Case, Form, Line, Makes, Row, Step};
+use super::row::{Case, Line, Makes, Recipe, Row, Step};
 use super::schema::{Count, Schema};
 use super::words::{GradientSlot, Guard, Part, Read, Slot};
 use super::{every, without, Entry, FAMILIES};
@@ -13,10 +13,10 @@ fn rows() -> impl Iterator<Item = &'static Row> {
 }
 
 fn cases(row: &'static Row) -> &'static [Case] {
-    match &row.form {
-        Form::One(case) => std::slice::from_ref(case),
-        Form::Pick(cases) => cases,
-        Form::Rule(_) => &[],
+    match &row.recipe {
+        Recipe::One(case) => std::slice::from_ref(case),
+        Recipe::Pick(cases) => cases,
+        Recipe::Rule(_) => &[],
     }
 }
 
@@ -134,7 +134,7 @@ fn gradients_are_written_once() {
 #[test]
 fn some_case_always_holds() {
     for row in rows() {
-        if let Form::Pick(cases) = &row.form {
+        if let Recipe::Pick(cases) = &row.recipe {
             let open = cases.iter().position(|case| case.when.is_empty());
             assert_eq!(open, Some(cases.len() - 1), "{}", row.name);
         }

@@ -140,6 +140,8 @@ pub enum Guard {
     NoGradient(u32),
     /// The output has a dense gradient.
     DenseGradient(u32),
+    /// The gradient of the output is nobody else's: it may be overwritten.
+    Spare(u32),
     /// The input carries the name of the output.
     InPlace(u32, u32),
 }
