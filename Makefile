@@ -56,7 +56,7 @@ wheel: $(VENV)/ready ## a wheel for CPython 3.9 and later, in dist/
 	$(BIN)/maturin build --release --quiet --out dist
 
 sdist: $(VENV)/ready ## a source distribution, in dist/
-	$(BIN)/maturin sdist --quiet --out dist
+	$(BIN)/maturin sdist --out dist
 
 clean: ## remove all that was built, with the environments
 	rm -rf target dist $(VENV) $(REFERENCE) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -33,7 +33,6 @@ def backward(
     wrt: list[str] | None,
     hook: Hook | None,
     registered: Set[str],
-    scope: None = None,
 ) -> tuple[bytes, dict[str, str | tuple[str, str]]]: ...
 @overload
 def backward(
@@ -45,7 +44,6 @@ def backward(
     wrt: list[str] | None,
     hook: Hook | None,
     registered: Set[str],
-    scope: None = None,
 ) -> tuple[list[bytes], dict[str, str | tuple[str, str]]]: ...
 def operator_gradient(
     op: bytes, g_output: list[Gradient], *, hook: Hook | None, registered: Set[str]

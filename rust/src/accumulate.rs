@@ -207,16 +207,18 @@ impl<'a> Walk<'_, '_, 'a> {
             match &first {
                 None => first = Some((bytes, device)),
                 Some((_, other)) if same_place(&device, other) => {}
-                Some(_) => return Err(Error::new(
-                    Kind::Devices,
-                    format!(
+                Some(_) => {
+                    return Err(Error::new(
+                        Kind::Devices,
+                        format!(
                         "gradients of {:?} are made on different devices, so no operator can add \
                              them",
                         self.session.shown(blob)
                     ),
-                )
-                .hint("copy the blob to the other device by an operator of the net")
-                .blob(self.session.table.name(blob))),
+                    )
+                    .hint("copy the blob to the other device by an operator of the net")
+                    .blob(self.session.table.name(blob)))
+                }
             }
         }
         let (bytes, device) = first.unwrap_or_default();

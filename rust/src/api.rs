@@ -275,13 +275,13 @@ pub fn versions(ops: &[&[u8]]) -> Result<Vec<(Vec<u32>, Vec<u32>)>> {
 /// A version that a name stands for: the name and the number.
 pub type Versioned = (Vec<u8>, i64);
 
+/// By operator, the versions that it reads and those that it writes.
+pub type NetVersions = Vec<(Vec<Versioned>, Vec<Versioned>)>;
+
 /// What `core.get_ssa` gives: by operator, the versions it reads and writes; and the newest versions.
 ///
 /// Unlike in [`versions`], every write counts one up, from 0 or from the version that `versions` says.
-pub fn get_ssa(
-    net: &[u8],
-    versions: Vec<Versioned>,
-) -> Result<(Vec<(Vec<Versioned>, Vec<Versioned>)>, Vec<Versioned>)> {
+pub fn get_ssa(net: &[u8], versions: &[Versioned]) -> Result<(NetVersions, Vec<Versioned>)> {
     let bump = Bump::new();
     let mut table = BlobTable::new(&bump, net.len() / 16);
     let view = NetRef { bytes: net };
@@ -292,7 +292,7 @@ pub fn get_ssa(
             order.push(blob);
         }
     };
-    for (name, version) in &versions {
+    for (name, version) in versions {
         let blob = table.intern_copy(name);
         set(&mut current, &mut order, blob, *version);
     }

@@ -279,7 +279,7 @@ impl<'a> Device<'a> {
             let field = field.map_err(|_| Error::malformed("a device option is broken"))?;
             match (field.number, field.value) {
                 (device::DEVICE_TYPE, Value::Varint(value)) => {
-                    device.kind = i64::from(value as i32)
+                    device.kind = i64::from(value as i32);
                 }
                 (device::DEVICE_ID, Value::Varint(value)) => device.id = i64::from(value as i32),
                 (device::NUMA_NODE_ID, Value::Varint(value)) => {

@@ -140,6 +140,9 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
         .hint("please report it with the net, at https://github.com/ctrlgrad/ctrlgrad/issues")
 }
 
+/// `ctrlgrad.errors.build`.
+static BUILD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
 /// The exception for an error: its class is made in Python, where it has several bases.
 fn raise(py: Python<'_>, error: Error) -> PyErr {
     let text = error.to_string();
@@ -150,7 +153,6 @@ fn raise(py: Python<'_>, error: Error) -> PyErr {
             Err(_) => PyTypeError::new_err("a hook raised something that is no exception"),
         };
     }
-    static BUILD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let built = BUILD
         .get_or_try_init(py, || {
             PyResult::Ok(py.import("ctrlgrad.errors")?.getattr("build")?.unbind())
@@ -222,7 +224,7 @@ fn to_map<'py>(py: Python<'py>, gradients: &Gradients) -> PyResult<Bound<'py, Py
 
 /// See `_core.pyi`, here and below.
 #[pyfunction]
-#[pyo3(signature = (net, ys, *, known, no_grad, wrt, hook, registered, scope=None))]
+#[pyo3(signature = (net, ys, *, known, no_grad, wrt, hook, registered))]
 #[allow(clippy::too_many_arguments)]
 fn backward<'py>(
     py: Python<'py>,
@@ -233,15 +235,13 @@ fn backward<'py>(
     wrt: Option<&Bound<'py, PyAny>>,
     hook: Option<Py<PyAny>>,
     registered: &Bound<'py, PyAny>,
-    scope: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
-    let _ = scope;
     let options = Options { known, no_grad: names(no_grad)?, wrt: wrt.map(names).transpose()? };
     let ys = targets(ys)?;
     let handed = Handed::from(net)?;
     let ops: Vec<&[u8]> = match &handed {
         Handed::Net(_) => Vec::new(),
-        Handed::Ops(ops) => ops.iter().map(|op| op.as_bytes()).collect(),
+        Handed::Ops(ops) => ops.iter().map(PyBytesMethods::as_bytes).collect(),
     };
     let (forward, size) = match &handed {
         Handed::Net(net) => (Forward::Net(net.as_bytes()), net.as_bytes().len()),
@@ -302,9 +302,11 @@ fn one_operator<'py>(
 #[pyfunction]
 fn versions(py: Python<'_>, ops: &Bound<'_, PyAny>) -> PyResult<Vec<(Vec<u32>, Vec<u32>)>> {
     let ops = ops_of(ops)?;
-    let ops: Vec<&[u8]> = ops.iter().map(|op| op.as_bytes()).collect();
+    let ops: Vec<&[u8]> = ops.iter().map(PyBytesMethods::as_bytes).collect();
     run(py, 0, None, |_| api::versions(&ops))
 }
+
+type Traced<'py> = (Bound<'py, PyList>, Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyList>);
 
 #[pyfunction]
 #[pyo3(signature = (ops, ys, *, hook, registered))]
@@ -314,10 +316,10 @@ fn trace<'py>(
     ys: &Bound<'py, PyAny>,
     hook: Option<Py<PyAny>>,
     registered: &Bound<'py, PyAny>,
-) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyList>)> {
+) -> PyResult<Traced<'py>> {
     let ys = targets(ys)?;
     let ops = ops_of(ops)?;
-    let ops: Vec<&[u8]> = ops.iter().map(|op| op.as_bytes()).collect();
+    let ops: Vec<&[u8]> = ops.iter().map(PyBytesMethods::as_bytes).collect();
     let registered = Registered::new(hook, registered)?;
     let traced = run(py, 0, registered, |hook| crate::trace::trace(&ops, &ys, hook))?;
     let frontier = PyDict::new(py);
@@ -363,7 +365,7 @@ fn get_ssa<'py>(
         versions.push((from_str(&name)?, version.extract()?));
     }
     let net = net.as_bytes();
-    let (ssa, versions) = run(py, net.len(), None, |_| api::get_ssa(net, versions))?;
+    let (ssa, versions) = run(py, net.len(), None, |_| api::get_ssa(net, &versions))?;
     let named = |blobs: &[api::Versioned]| -> PyResult<Bound<'py, PyList>> {
         let blobs: PyResult<Vec<_>> =
             blobs.iter().map(|(name, version)| Ok((to_str(py, name)?, version))).collect();

@@ -18,7 +18,7 @@ pub fn paste_renamed(writer: &mut Writer, argument: &Field<'_>, renamed: &Rename
     paste_message(writer, argument.number, bytes, |writer, field| match field.value {
         Value::Bytes(bytes) if field.number == arg::N || field.number == arg::NETS => {
             stacker::maybe_grow(RED_ZONE, STACK, || {
-                paste_net(writer, field.number, bytes, renamed)
+                paste_net(writer, field.number, bytes, renamed);
             });
         }
         _ => writer.bytes(field.raw),

@@ -33,39 +33,51 @@ struct Play<'p, 's, 'a> {
     holds: Holds,
 }
 
-/// By name: the value that the backward pass has written there, `None` for one of another net.
+/// What the backward pass has written to a blob.
+#[derive(Clone, Copy)]
+enum Held {
+    /// Nothing.
+    Nothing,
+    /// This value.
+    Value(ValueId),
+    /// Something that a nested net has put there.
+    Other,
+}
+
+/// What each blob holds, by name.
 enum Holds {
     /// For a net that has to do with most names that there are.
-    Most(Vec<Option<Option<ValueId>>>),
+    Most(Vec<Held>),
     /// For a small net among many.
-    Few(FxHashMap<BlobId, Option<ValueId>>),
+    Few(FxHashMap<BlobId, Held>),
 }
 
 impl Holds {
     fn new(names: usize, ops: usize) -> Self {
         if names <= 16 * ops {
-            Holds::Most(vec![None; names])
+            Holds::Most(vec![Held::Nothing; names])
         } else {
             Holds::Few(FxHashMap::default())
         }
     }
 
-    fn get(&self, name: BlobId) -> Option<Option<ValueId>> {
-        match self {
-            Holds::Most(all) => all.get(name.index()).copied().flatten(),
-            Holds::Few(few) => few.get(&name).copied(),
-        }
+    fn get(&self, name: BlobId) -> Held {
+        let held = match self {
+            Holds::Most(all) => all.get(name.index()),
+            Holds::Few(few) => few.get(&name),
+        };
+        held.copied().unwrap_or(Held::Nothing)
     }
 
-    fn insert(&mut self, name: BlobId, value: Option<ValueId>) {
+    fn insert(&mut self, name: BlobId, held: Held) {
         match self {
             Holds::Most(all) => {
                 if all.len() <= name.index() {
-                    all.resize(name.index() + 1, None);
+                    all.resize(name.index() + 1, Held::Nothing);
                 }
-                all[name.index()] = Some(value);
+                all[name.index()] = held;
             }
-            Holds::Few(few) => drop(few.insert(name, value)),
+            Holds::Few(few) => drop(few.insert(name, held)),
         }
     }
 }
@@ -88,21 +100,21 @@ impl<'a> Play<'_, '_, 'a> {
             }
             for part in &control.changes {
                 let name = self.session.values.name_of(*part, &mut self.session.table);
-                self.holds.insert(name, None);
+                self.holds.insert(name, Held::Other);
             }
         }
         for value in net.outputs(op) {
             let name = self.session.values.name(value, &mut self.session.table);
-            self.holds.insert(name, Some(value));
+            self.holds.insert(name, Held::Value(value));
         }
         Ok(())
     }
 
     fn reads(&mut self, part: Ref) -> Result<()> {
         let name = self.session.values.name_of(part, &mut self.session.table);
-        let Some(held) = self.holds.get(name) else { return Ok(()) };
-        let is_meant = match (part, held) {
-            (Ref::Value(value), Some(held)) => self.session.values.is_same(value, held),
+        let is_meant = match (self.holds.get(name), part) {
+            (Held::Nothing, _) => true,
+            (Held::Value(held), Ref::Value(value)) => self.session.values.is_same(value, held),
             _ => false,
         };
         if is_meant {

@@ -20,11 +20,24 @@ from typing import Any, Optional
 import canonical
 import numpy as np
 
-from . import text
 from .generate import Case, generate
 from .judge import (
-    CRASHES, FAILS, HANGS, RIGHT, UNSURE, WRONG, Answer, Gone, Referee, Verdict, ask, judge, truths)
+    CRASHES,
+    FAILS,
+    HANGS,
+    RIGHT,
+    UNSURE,
+    WRONG,
+    Answer,
+    Gone,
+    Referee,
+    Verdict,
+    ask,
+    judge,
+    truths,
+)
 from .shrink import runs, shrink
+from .text import gradient_text, net_text
 
 # What can come of a net. The ones in capitals should not happen.
 SAME_RIGHT = "the same answer, right"
@@ -52,13 +65,22 @@ class Outcome:
     reference_answer: Optional[Answer] = None
 
 
-def opinion(referee: Referee, case: Case, truth: Any, answer: Answer) -> Verdict:
+def opinion(referee: Referee, case: Case, truth: Any, answer: Answer,
+            thorough: bool = False) -> Verdict:
+    """`thorough`: what hangs gets more time, before that is held against it."""
     if answer.error:
-        return Verdict(REFUSES, "%s: %s" % (answer.error[0][0], " ".join(answer.error[1].split())[:300]))
-    try:
-        return referee.call(judge, case, truth, answer)
-    except Gone as gone:
-        return Verdict(str(gone))
+        text = " ".join(answer.error[1].split())[:300]
+        return Verdict(REFUSES, "%s: %s" % (answer.error[0][0], text))
+    patience = referee.seconds
+    for seconds in (patience, 5 * patience) if thorough else (patience,):
+        referee.seconds = seconds
+        try:
+            return referee.call(judge, case, truth, answer)
+        except Gone as gone:
+            found = Verdict(str(gone))
+        finally:
+            referee.seconds = patience
+    return found
 
 
 def asked(referee: Referee, subject: str, case: Case) -> Answer:
@@ -78,9 +100,10 @@ def outcome(referee: Referee, subject: str, case: Case) -> Outcome:
     ours = asked(referee, subject, case) if subject != "caffe2" else theirs
     same = not theirs.error and not ours.error and not canonical_differences(theirs, ours)
     reference = opinion(referee, case, truth, theirs)
-    verdict = reference if same else opinion(referee, case, truth, ours)
+    verdict = reference if same else opinion(referee, case, truth, ours, True)
     kind = kind_of(verdict, reference, same, ours)
-    if kind == NEEDLESS and all(np.abs(s).max() < 0.05 for t in truth for s in t.slopes[0].values()):
+    flat = all(np.abs(s).max() < 0.05 for t in truth for s in t.slopes[0].values())
+    if kind == NEEDLESS and flat:
         kind = NO_TRUTH  # where all is zero, no gradient at all looks right
     elif kind == NEEDLESS:  # unless what is wrong inside the net does not reach the feeds
         reference = opinion(referee, case, referee.call(truths, case, True), theirs)
@@ -114,7 +137,7 @@ def kind_of(ours: Verdict, reference: Verdict, same: bool, answer: Answer) -> st
 # ------------------------------------------------------------------------- reports
 
 def report(case: Case, found: Outcome) -> str:
-    lines = ["#### net %s: %s" % (case.name, found.kind), text.net_text(case.forward().op, 4),
+    lines = ["#### net %s: %s" % (case.name, found.kind), net_text(case.forward().op, 4),
              "  ys: %s" % (case.ys,)]
     for number, feeds in enumerate(case.runs):
         lines.append("  run %d: %s" % (number, "; ".join(
@@ -125,8 +148,8 @@ def report(case: Case, found: Outcome) -> str:
     for name, verdict, answer in sides:
         lines.append("  %s: %s  %s" % (name, verdict.kind, verdict.text))
         if answer and not answer.error:
-            lines.append(text.net_text(answer.messages(), 6))
-            lines.append("      %s" % {k: text.gradient_text(v) for k, v in answer.grads.items()})
+            lines.append(net_text(answer.messages(), 6))
+            lines.append("      %s" % {k: gradient_text(v) for k, v in answer.grads.items()})
     return "\n".join(lines)
 
 
@@ -162,7 +185,7 @@ def clerk(subject: str, seed: int, numbers: range, most: int, out: Any) -> None:
     for number in numbers:
         try:
             found, story = one_net(referee, subject, seed, number, reported, most)
-        except Exception:  # noqa: BLE001 - a fault of the test itself, which must not end it
+        except Exception:
             found = Outcome(NO_TRUTH, Verdict(UNSURE), Verdict(UNSURE))
             story = "#### net %d/%d: the test fails\n%s" % (seed, number, traceback.format_exc())
         found.ours_answer = found.reference_answer = None

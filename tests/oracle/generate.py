@@ -16,14 +16,23 @@ import numpy as np
 from caffe2.proto import caffe2_pb2
 from caffe2.python import workspace
 
-from .recipes import PICKY, RECIPES, UNSEEN, Want, tied
+from .recipes import PICKY, RECIPES, UNSEEN, Want, unfit
 
 Ys = Union[list[str], dict[str, Any]]
 Feeds = dict[str, np.ndarray]
 
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
 # Drawn more often than the rest: they rewire gradients, or their makers are special.
-PLUMBING = ["Sum", "Sum", "Sum", "Copy", "Add", "Mul", "Mul", "Sub", "Sigmoid", "Sigmoid", "Tanh", "Relu", "Split", "Concat", "Sqr", "Sqrt", "Pow", "Gather", "SparseLengthsSum", "Scale", "EnsureDense", "Negative", "Alias", "Reshape", "StopGradient"]
-CLOSING = ["Sigmoid", "Sigmoid", "Tanh", "Relu", "Exp", "Sum1", "Sum1", "Sum2", "Sum2", "Copy", "Scale", "Scale", "Negative", "Mul", "Add", "Add", "Sub", "Sqr", "Sqrt", "Softmax", "EnsureDense", "Alias"]
+PLUMBING = words("""
+    Sum Sum Sum Copy Add Mul Mul Sub Sigmoid Sigmoid Tanh Relu Split Concat Sqr Sqrt Pow Gather
+    SparseLengthsSum Scale EnsureDense Negative Alias Reshape StopGradient""")
+CLOSING = words("""
+    Sigmoid Sigmoid Tanh Relu Exp Sum1 Sum1 Sum2 Sum2 Copy Scale Scale Negative Mul Add Add Sub
+    Sqr Sqrt Softmax EnsureDense Alias""")
 TAME = 60.0
 DEPTH = 3
 
@@ -42,7 +51,7 @@ class Case:
         return pb.NetDef.FromString(self.net)
 
 
-class Unlucky(Exception):
+class Unlucky(Exception):  # noqa: N818 - expected, all the time
     """What was drawn does not run; draw something else."""
 
 
@@ -219,7 +228,8 @@ class Draft:
                 raise Unlucky("%s would have two shapes" % blob)  # if this net runs, or if not
         if kind == "Alias":
             self.world.aliased.update(self.outermost(n) for n in (inputs[0], outputs[0]))
-        if kind in PICKY and (self.parent or tied(kind, [values[n] for n in dict.fromkeys(inputs)])):
+        if kind in PICKY and (
+                self.parent or unfit(kind, [values[n] for n in dict.fromkeys(inputs)])):
             raise Unlucky(kind)
         unseen = UNSEEN.get(kind, ())
         self.emit(op, [None if i in unseen else a for i, a in enumerate(out)])

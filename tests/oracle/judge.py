@@ -17,7 +17,7 @@ from caffe2.proto import caffe2_pb2
 from caffe2.python import core, workspace
 
 from .generate import Case, Feeds
-from .recipes import PICKY, tied
+from .recipes import PICKY, unfit
 
 RIGHT, WRONG, FAILS, HANGS, CRASHES = "right", "wrong", "does not run", "never ends", "crashes"
 UNSURE = "unsure"
@@ -241,7 +241,8 @@ def slope(objective, still: np.ndarray, blob: str, value: np.ndarray, at):
         jump.append((right + left - 2 * still) / step)  # of a smooth function: goes with the step
     wide, narrow = central
     kink = (np.abs(jump[1]) > 0.02) & (np.abs(jump[0]) < 1.5 * np.abs(jump[1]))
-    return (4 * narrow - wide) / 3, kink.any() or not np.allclose(narrow, wide, rtol=3e-2, atol=1e-2)
+    bent = not np.allclose(narrow, wide, rtol=3e-2, atol=1e-2)
+    return (4 * narrow - wide) / 3, bent or kink.any()
 
 
 # -------------------------------------------------------------------------- verdict
@@ -275,8 +276,8 @@ def judge(case: Case, truth: list[Truth], answer: Answer) -> Verdict:
         except Exception as error:
             return Verdict(FAILS, "run %d: %s" % (number, reason(str(error))))
         wrong = [compare(got, want, one.doubtful) for want in one.slopes]
-        if all(wrong) and has_ties(case, feeds):
-            unsure = Verdict(UNSURE, "run %d has elements that are equal" % number)
+        if all(wrong) and unfit_inside(case, feeds):
+            unsure = Verdict(UNSURE, "run %d has values that the operators of Caffe2 are wrong for" % number)
         elif all(wrong):
             return Verdict(WRONG, "run %d: %s" % (number, "; ".join(wrong[0])))
         elif any(d.any() for d in one.doubtful.values()):
@@ -284,12 +285,12 @@ def judge(case: Case, truth: list[Truth], answer: Answer) -> Verdict:
     return unsure or Verdict(RIGHT)
 
 
-def has_ties(case: Case, feeds: Feeds) -> bool:
+def unfit_inside(case: Case, feeds: Feeds) -> bool:
     workspace.ResetWorkspace()
     for blob, value in feeds.items():
         workspace.FeedBlob(blob, value)
     for op in case.forward().op:
-        if op.type in PICKY and tied(op.type, [workspace.FetchBlob(n)
+        if op.type in PICKY and unfit(op.type, [workspace.FetchBlob(n)
                                                for n in dict.fromkeys(op.input)]):
             return True
         run([op], "one operator")
@@ -334,7 +335,7 @@ def reason(message: str) -> str:
 
 # ------------------------------------------------------------------------- referee
 
-class Gone(Exception):
+class Gone(Exception):  # noqa: N818 - not a fault of ours
     """The child process hung (HANGS) or died (CRASHES)."""
 
 
@@ -342,7 +343,7 @@ class Referee:
     """Calls functions in a child process, and puts a new one in its place when it
     hangs or dies. Functions, arguments and results must be picklable."""
 
-    def __init__(self, seconds: float = 5.0):
+    def __init__(self, seconds: float = 2.5):
         self.seconds = seconds
         self.child: Any = None
 

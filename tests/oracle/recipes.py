@@ -27,18 +27,20 @@ RECIPES: dict[str, Recipe] = {}
 UNSEEN = {"SoftmaxWithLoss": {0}, "LayerNorm": {1, 2}, "InstanceNorm": {1, 2}, "TopK": {1},
           "Concat": {1}, "Reshape": {1}}
 
-# Where two elements are equal, the gradient operators of these give each of them all.
+# Operators whose gradient operators are wrong for some values, whoever asks for them.
 PICKY = {"Max", "Min", "ReduceFrontMax", "ReduceBackMax", "RowwiseMax", "ColwiseMax", "ReduceMax",
-         "ReduceMin", "MaxPool", "LengthsMax", "TopK"}
+         "ReduceMin", "MaxPool", "LengthsMax", "TopK", "LabelCrossEntropy", "CrossEntropy"}
 
 FLOAT, DOUBLE = 1, 13
 
 
-def tied(kind: str, inputs: Sequence[np.ndarray]) -> bool:
-    """Whether elements that compete are equal. Max and Min compare inputs, the others
-    the elements of one."""
+def unfit(kind: str, inputs: Sequence[np.ndarray]) -> bool:
+    """Whether these are such values: elements that compete and are equal (each gets the
+    whole gradient), or no probabilities. Max and Min compare their inputs."""
     if kind in ("Max", "Min"):
         return any((a == b).any() for a, b in combinations(inputs, 2))
+    if kind in ("LabelCrossEntropy", "CrossEntropy"):
+        return float(inputs[0].min()) < 0.02
     return kind in PICKY and np.unique(inputs[0]).size < inputs[0].size
 
 

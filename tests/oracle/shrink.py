@@ -263,7 +263,7 @@ def tidy(op) -> None:
     if op.type != "Do":
         inputs = [n for i, n in enumerate(op.input)
                   if i == 0 or n in reads or (n in op.output and n in writes)]
-        outputs = [n for n in op.output if n in writes]
+        outputs = [n for n in dict.fromkeys([*op.output, *op.input[1:]]) if n in writes]
         extra = [n for n in sorted(reads) if n not in inputs and op.type == "If"
                  and n not in op.input]
         replace(op, inputs + [n for n in extra if not n.startswith("ws")], outputs)

@@ -1,6 +1,6 @@
 //! The gradients that go into a Do, If or While.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::backward::Walk;
 use crate::blobs::BlobId;
@@ -66,10 +66,10 @@ pub fn set_apart(
     seeds: &mut [Seed],
     reserved: &FxHashSet<BlobId>,
 ) {
-    let mut taken: FxHashMap<BlobId, ()> = FxHashMap::default();
+    let mut taken: FxHashSet<BlobId> = FxHashSet::default();
     for seed in seeds {
         let name = walk.session.values.nominal_ref(seed.gradient);
-        if reserved.contains(&name) || taken.insert(name, ()).is_some() {
+        if reserved.contains(&name) || !taken.insert(name) {
             let copy = apart(walk, seed);
             walk.out.copy(seed.gradient, copy, false, None, Some(op as u32));
             seed.gradient = Ref::Value(copy);
