@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 REFERENCE := .venv-reference
 BIN := $(VENV)/bin
+# Random nets that test-reference puts to both sides.
+NETS ?= 3000
+SEED ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python lint format test-reference golden wheel sdist clean
@@ -11,11 +14,15 @@ BIN := $(VENV)/bin
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 26
 
-# Builds in place, into the environment that is given.
-develop = VIRTUAL_ENV="$(CURDIR)/$(1)" $(1)/bin/maturin develop --release --quiet
+# Builds in place, into the environment that is given; what the tools say is shown if they fail.
+define develop
+@echo "building ctrlgrad (a minute or so if it is the first time)"
+@VIRTUAL_ENV="$(CURDIR)/$(1)" $(1)/bin/maturin develop --release >$(1)/build.log 2>&1 || \
+	{ cat $(1)/build.log; exit 1; }
+endef
 
 build: $(VENV)/ready ## build the package in place, into an environment of its own (.venv)
-	@$(call develop,$(VENV))
+	$(call develop,$(VENV))
 
 demo: build ## generate two backward passes and show them
 	@$(BIN)/python scripts/demo.py
@@ -43,13 +50,14 @@ format: $(VENV)/linted ## format all sources
 	$(BIN)/ruff format
 
 test-reference: $(REFERENCE)/ready ## everything, side by side with Caffe2 (makes a Python 3.9 with torch 1.10.2)
-	@$(call develop,$(REFERENCE))
+	$(call develop,$(REFERENCE))
 	$(REFERENCE)/bin/python -m pytest --ignore tests/oracle
 	$(REFERENCE)/bin/python -m pytest tests/oracle
 	$(REFERENCE)/bin/python scripts/record_golden.py --dry-run
+	PYTHONPATH=tests/support $(REFERENCE)/bin/python -m tests.oracle.differential --nets $(NETS) --seed $(SEED)
 
 golden: $(REFERENCE)/ready ## record right answers of ours where Caffe2 is wrong
-	@$(call develop,$(REFERENCE))
+	$(call develop,$(REFERENCE))
 	$(REFERENCE)/bin/python scripts/record_golden.py
 
 wheel: $(VENV)/ready ## a wheel for CPython 3.9 and later, in dist/

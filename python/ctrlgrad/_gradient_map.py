@@ -12,9 +12,12 @@ GradientMap = dict[Name, GradientName]
 
 def gradient_map(found: Mapping[str, str | tuple[str, str]]) -> GradientMap:
     """The map for what the core found. The one place where such maps are made."""
-    return {
-        BlobReference(blob): BlobReference(gradient)
-        if isinstance(gradient, str)
-        else GradientSlice(BlobReference(gradient[0]), BlobReference(gradient[1]))
-        for blob, gradient in found.items()
-    }
+    reference = BlobReference
+    grads: GradientMap = {}
+    for blob, gradient in found.items():
+        grads[reference(blob)] = (
+            reference(gradient)
+            if isinstance(gradient, str)
+            else GradientSlice(reference(gradient[0]), reference(gradient[1]))
+        )
+    return grads

@@ -27,14 +27,31 @@ class BlobReference:
     Source: `caffe2.python.core.BlobReference` of torch 1.10.2.
     """
 
-    meta: dict[Any, Any]
-    """A place for whatever a user wants to remember with the reference."""
+    # Backward passes make these by the ten thousand: only the name has a place of its own, all
+    # else waits in a __dict__ that is not there before it is needed.
+    __slots__ = ("__dict__", "__weakref__", "_name")
+
+    _from_net: Any
+    _name: str
 
     def __init__(self, name: object, net: Any = None) -> None:
         """A reference to the blob called `name`: a `str`, `bytes`, or what has it as text."""
         self._name = name if type(name) is str else text_of(name)
-        self._from_net = net
-        self.meta = {}
+        if net is not None:
+            self._from_net = net
+
+    @property
+    def meta(self) -> dict[Any, Any]:
+        """A place for whatever a user wants to remember with the reference."""
+        kept: dict[Any, Any] = self.__dict__.setdefault("_meta", {})
+        return kept
+
+    @meta.setter
+    def meta(self, value: dict[Any, Any]) -> None:
+        self.__dict__["_meta"] = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._name,), self.__dict__ or None
 
     def __hash__(self) -> int:
         return hash(self._name)
@@ -61,16 +78,16 @@ class BlobReference:
     def __add__(self, other: str) -> BlobReference:
         if not isinstance(other, str):
             raise _NoNameError("only a str can be appended to a BlobReference")
-        return BlobReference(self._name + other, self._from_net)
+        return BlobReference(self._name + other, self.Net())
 
     def __radd__(self, other: str) -> BlobReference:
         if not isinstance(other, str):
             raise _NoNameError("a BlobReference can only be appended to a str")
-        return BlobReference(other + self._name, self._from_net)
+        return BlobReference(other + self._name, self.Net())
 
     def Net(self) -> Any:
         """The net that the reference was made with, or None."""
-        return self._from_net
+        return self.__dict__.get("_from_net")
 
     def GetNameScope(self) -> str:
         """The name up to its last slash, with the slash."""
@@ -82,9 +99,8 @@ class BlobReference:
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
         """`reference.Relu(...)` is `net.Relu([reference], ...)`, for any operator type."""
-        # pickle and copy look for attributes before there are any.
-        net = None if op_type.startswith("_") else self._from_net
-        if net is None:
+        net = self.Net()
+        if net is None or op_type.startswith("_"):
             raise AttributeError(
                 "BlobReference has no attribute %r (operators can be made by attribute only "
                 "if the reference was made with a net)" % op_type

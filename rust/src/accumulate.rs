@@ -73,11 +73,17 @@ impl<'a> Walk<'_, '_, 'a> {
         device: &'a [u8],
     ) -> Result<Gradient> {
         let blob = self.ssa.blob(version);
-        let first = producers.iter().find_map(|producer| producer.made);
+        let mut first = producers.iter().find_map(|producer| producer.made);
         let name = match first {
             Some(value) => self.session.values.nominal(value),
             None => self.session.table.gradient(blob),
         };
+        // What came into a branch under the name of the sum keeps it until it has been added.
+        let came_in = producers.iter().any(|producer| self.came_in_as(producer, name));
+        if came_in {
+            first = None;
+        }
+        let sum = first.unwrap_or_else(|| self.session.values.add(name));
         self.protect(op, name, Some(version));
         let mut count = 0;
         let mut summands: SmallVec<[Ref; 8]> = SmallVec::new();
@@ -86,21 +92,33 @@ impl<'a> Walk<'_, '_, 'a> {
             match producer.made {
                 Some(value) if Some(value) == first => {}
                 Some(value) => {
-                    self.session.values.split(value, first, count);
+                    self.session.values.split(value, Some(sum), count);
                     count += 1;
                 }
+                None if self.came_in_as(producer, name) => {}
                 None => self.check_conflict(name, part, blob)?,
             }
             summands.push(part);
         }
-        let sum = first.unwrap_or_else(|| self.session.values.add(name));
         // In place, Sum works on its first input only.
-        if let Some(at) = summands.iter().position(|part| *part == Ref::Value(sum)) {
+        let in_place = summands.iter().position(|part| match part {
+            Ref::Value(value) if came_in => self.session.values.nominal(*value) == name
+                && !self.session.values.is_summand(*value),
+            part => *part == Ref::Value(sum),
+        });
+        if let Some(at) = in_place {
             summands.swap(0, at);
         }
         let body = Body::Plain { named: true, args: 0..0, device: Some(device) };
         self.out.push(b"Sum", summands, [sum], Some(op as u32), body);
         Ok(Gradient::Dense(Ref::Value(sum)))
+    }
+
+    /// Whether a gradient came into the net from around it, in the blob called `name`.
+    fn came_in_as(&self, producer: &Producer, name: BlobId) -> bool {
+        producer.origin == Origin::Caller
+            && !self.session.path.is_empty()
+            && producer.gradient.parts().all(|part| self.session.values.nominal_ref(part) == name)
     }
 
     fn add_sparse(

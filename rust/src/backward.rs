@@ -197,10 +197,11 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             Gradient::Dense(Ref::Value(ones))
         });
         let made = target.gradient.is_none();
-        // A gradient given under its usual name is where the net's own gradient goes: recurrent nets
-        // name gradients that nobody provides, and rely on it.
-        let is_usual =
-            !made && gradient.parts().all(|part| self.session.values.nominal_ref(part) == usual);
+        // A gradient that the caller gives under its usual name is where the net's own gradient goes:
+        // recurrent nets name gradients that nobody provides, and rely on it.
+        let is_usual = !made
+            && self.session.path.is_empty()
+            && gradient.parts().all(|part| self.session.values.nominal_ref(part) == usual);
         if !is_usual && (made || !self.is_indifferent(version)) {
             let value = gradient.parts().find_map(|part| match part {
                 Ref::Value(value) if made => Some(value),
@@ -405,6 +406,17 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
                 continue;
             }
             let (gradient, version) = (*gradient, self.ssa.at[inputs.start + k]);
+            // One gradient for a blob that stands among the inputs twice is one gradient.
+            let is_recorded = gradient.parts().any(|part| match part {
+                Ref::Value(value) if is_new(part) => {
+                    let owner = owners[(value.0 - values) as usize] as usize;
+                    owner != k && self.ssa.at.get(inputs.start + owner) == Some(&version)
+                }
+                _ => false,
+            });
+            if is_recorded {
+                continue;
+            }
             let origin = Origin::Forward(op as u32);
             self.producers
                 .add(version, Producer { gradient, made: None, made_values: None, origin });
@@ -463,6 +475,15 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
                 writer.is_none_or(|writer| (writer as usize) < op)
             })
         })
+    }
+
+    /// The outputs of operator `op` in which it found a value that may need a gradient.
+    pub(crate) fn matter_before(&self, op: usize) -> FxHashSet<BlobId> {
+        let outputs = self.net.output_places(op).filter(|place| {
+            let before = self.ssa.versions[self.ssa.at[*place].index()].before;
+            before.is_some_and(|version| !self.is_indifferent(version))
+        });
+        outputs.map(|place| self.net.blobs()[place]).collect()
     }
 
     /// Whether a gradient of an output of `op` was made by this walk and is needed by `op` alone.

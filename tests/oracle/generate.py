@@ -175,10 +175,13 @@ class Draft:
         if want.constant:
             array = want.make(world.rng)
             return self.feed(array, constant=True), array
-        here = [n for n, a in self.values.items() if want.fits(a)]
+        leaf = want.leaf and world.chance(0.85)
+        here = [n for n, a in self.values.items() if want.fits(a)
+                and not (leaf and n in self.written)]
         if self.isolated and (not here or world.chance(0.35)):
             taken = set(self.bound.values())
-            outer = [n for n, a in self.parent.values.items() if want.fits(a) and n not in taken]
+            outer = [n for n, a in self.parent.values.items() if want.fits(a) and n not in taken
+                     and not (leaf and n in self.parent.written)]
             if outer and world.chance(0.9):
                 name = world.rng.choice(outer)
                 return self.bind(name, self.parent.values[name]), self.parent.values[name]
@@ -256,7 +259,7 @@ class Draft:
                     want = recipe.send(array)
             except StopIteration as done:
                 count, args = done.value
-            for wild in (world.chance(0.25), False):
+            for wild in (world.chance(0.15), False):
                 outputs = self.outputs(kind, inputs, count, wild)
                 try:
                     self.write(kind, inputs, outputs, **args)
@@ -286,7 +289,7 @@ class Draft:
         for _ in range(8):
             if len(shape) and shape[0] and world.chance(0.12):
                 rows = Want(exact=np.array([rng.randrange(3) for _ in range(shape[0])], np.int32))
-                table = self.choose(Want(shape=(3, *shape[1:])))[0]
+                table = self.choose(Want(shape=(3, *shape[1:]), leaf=True))[0]
                 inputs, kind, args = [table, self.choose(rows)[0]], "Gather", {}
             else:
                 kind, args = rng.choice(CLOSING), {}

@@ -160,7 +160,9 @@ DELTA = "difference/"
 def with_deltas(net, feeds: Feeds):
     """The net with something added to each blob that it makes, and those summands."""
     out, deltas = caffe2_pb2.NetDef(name="with deltas", type="simple"), {}
+    feed_all(feeds)
     for op in net.op:
+        run([op], "one operator")
         out.op.add().CopyFrom(op)
         for blob in op.output:
             value = workspace.FetchBlob(blob)
@@ -171,21 +173,24 @@ def with_deltas(net, feeds: Feeds):
     return out, deltas
 
 
-def truth_of_run(case: Case, net, feeds: Feeds, number: int, inner: bool) -> Truth:
+def feed_all(feeds: Feeds) -> None:
+    """A new workspace with nothing but these."""
     workspace.ResetWorkspace()
-    MEMORY.kept, MEMORY.at = [], None
     for blob, value in feeds.items():
         workspace.FeedBlob(blob, value)
+
+
+def truth_of_run(case: Case, net, feeds: Feeds, number: int, inner: bool) -> Truth:
+    MEMORY.kept, MEMORY.at = [], None
+    if inner:
+        net, deltas = with_deltas(net, feeds)
+        feeds = {**feeds, **deltas}
+        MEMORY.kept = []
+    feed_all(feeds)
     workspace.CreateNet(net, True)
     workspace.RunNet(net.name)
     shapes = {y: workspace.FetchBlob(y).shape for y in case.ys}
     weights, upstream = weights_of(case, shapes, number)
-    if inner:
-        net, deltas = with_deltas(net, feeds)
-        feeds = {**feeds, **deltas}
-        for blob, value in feeds.items():
-            workspace.FeedBlob(blob, value)
-        workspace.CreateNet(net, True)
 
     def objective(blob: str, value: np.ndarray) -> np.ndarray:
         MEMORY.at = 0
@@ -263,9 +268,7 @@ def judge(case: Case, truth: list[Truth], answer: Answer) -> Verdict:
     """Runs an answer and compares it with the truth, for all runs."""
     unsure = None
     for number, (feeds, one) in enumerate(zip(case.runs, truth)):
-        workspace.ResetWorkspace()
-        for blob, value in feeds.items():
-            workspace.FeedBlob(blob, value)
+        feed_all(feeds)
         run(case.forward().op, "forward")
         try:
             for blob, value in one.upstream.items():
@@ -277,7 +280,7 @@ def judge(case: Case, truth: list[Truth], answer: Answer) -> Verdict:
             return Verdict(FAILS, "run %d: %s" % (number, reason(str(error))))
         wrong = [compare(got, want, one.doubtful) for want in one.slopes]
         if all(wrong) and unfit_inside(case, feeds):
-            unsure = Verdict(UNSURE, "run %d has values that the operators of Caffe2 are wrong for" % number)
+            unsure = Verdict(UNSURE, "run %d: Caffe2's operators are wrong for values in it" % number)
         elif all(wrong):
             return Verdict(WRONG, "run %d: %s" % (number, "; ".join(wrong[0])))
         elif any(d.any() for d in one.doubtful.values()):
@@ -286,9 +289,7 @@ def judge(case: Case, truth: list[Truth], answer: Answer) -> Verdict:
 
 
 def unfit_inside(case: Case, feeds: Feeds) -> bool:
-    workspace.ResetWorkspace()
-    for blob, value in feeds.items():
-        workspace.FeedBlob(blob, value)
+    feed_all(feeds)
     for op in case.forward().op:
         if op.type in PICKY and unfit(op.type, [workspace.FetchBlob(n)
                                                for n in dict.fromkeys(op.input)]):

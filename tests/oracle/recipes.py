@@ -49,7 +49,8 @@ class Want:
     """A blob that an operator asks for: floats within limits, or exactly `exact`.
 
     `constant`: the operator has no gradient for this input by design, so it gets
-    a blob of its own, which is never moved.
+    a blob of its own, which is never moved. `leaf`: rather a blob that no operator
+    makes; the gradient of a looked-up table is sparse, which few operators take.
     """
 
     rank: Optional[int] = None
@@ -58,6 +59,7 @@ class Want:
     high: float = 4.0
     exact: Optional[np.ndarray] = None
     constant: bool = False
+    leaf: bool = False
     dtypes: tuple[type, ...] = (np.float32,)
 
     def fits(self, array: np.ndarray) -> bool:
@@ -129,7 +131,7 @@ unary("ConstantFill", args={"value": 0.25})
 unary("Exp Sqr Cube Sinh Cosh", low=-2, high=2)
 unary("Tan Asin Acos", low=-0.8, high=0.8)
 unary("Sqrt Log Log1p Rsqrt Reciprocal", low=0.2)
-unary("Logit", low=0.05, high=0.95)
+unary("Logit", low=0.05, high=0.95, rank=1)  # of a scalar, its gradient operator crashes
 unary("Cbrt", low=0.1)
 unary("Scale", args={"scale": [0.5, -1.0, 2.0, 3.0]})
 unary("Clip", args={"min": [-0.9], "max": [0.7]})
@@ -417,14 +419,14 @@ def lengths_of(rng, count) -> Want:
 
 @recipe("Gather")
 def gather(rng):
-    table = yield Want(rank=rng.choice([1, 2]))
+    table = yield Want(rank=rng.choice([1, 2]), leaf=True)
     yield row_numbers(rng, table, rng.choice([2, 3]))
     return 1, {} if rng.random() < 0.8 else {"dense_gradient": 1}
 
 
 @recipe("SparseLengthsSum", "SparseLengthsMean")
 def sparse_lengths(rng):
-    table = yield Want(rank=2)
+    table = yield Want(rank=2, leaf=True)
     count = rng.choice([2, 3])
     rows = yield row_numbers(rng, table, count)
     yield lengths_of(rng, len(rows))
@@ -433,7 +435,7 @@ def sparse_lengths(rng):
 
 @recipe("SparseLengthsWeightedSum")
 def sparse_lengths_weighted(rng):
-    table = yield Want(rank=2)
+    table = yield Want(rank=2, leaf=True)
     count = rng.choice([2, 3])
     learn = rng.random() < 0.5
     yield Want(shape=(count,), constant=not learn)
@@ -465,7 +467,7 @@ def segments(rng):
 
 @recipe("SparseSortedSegmentSum", "SparseUnsortedSegmentSum")
 def sparse_segments(rng):
-    table = yield Want(rank=2)
+    table = yield Want(rank=2, leaf=True)
     count = rng.choice([2, 3])
     yield row_numbers(rng, table, count)
     yield ints(*([0] + [1] * (count - 1)))

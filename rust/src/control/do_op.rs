@@ -12,6 +12,7 @@ use crate::net::Net;
 
 use super::bindings::{broken, Bindings};
 use super::seeds::{seeds, set_apart, Seed};
+use super::unlisted;
 
 /// Behind the inner name of an output: its gradient, inside.
 const INNER_GRADIENT: &[u8] = b"/_DO_OPERATOR_INNER_GRAD_";
@@ -51,6 +52,7 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
     let mut inner = outcome.net;
     let own_ops = inner.ops.len();
 
+    check_kept(walk, op, &bindings, &seeds, &incoming)?;
     let mut way_out = WayOut::default();
     let mut gradients = Vec::with_capacity(walk.net.inputs(op).len());
     for outer in &walk.net.inputs(op)[..walk.net.inputs(op).len() - 1] {
@@ -74,6 +76,24 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
     let way_in = way_in.checked(walk, op)?;
     push(walk, op, &bindings, inner, &way_in, &way_out)?;
     Ok(gradients)
+}
+
+/// An output that the net inside leaves as it was hands its gradient on to what it was.
+fn check_kept(
+    walk: &Walk<'_, '_, '_>,
+    op: usize,
+    bindings: &Bindings<'_>,
+    seeds: &[Seed],
+    incoming: &FxHashMap<BlobId, Gradient>,
+) -> Result<()> {
+    let matter = walk.matter_before(op);
+    let listed: FxHashSet<BlobId> = walk.net.inputs(op).iter().copied().collect();
+    let is_kept = |outer| bindings.inner(outer).is_some_and(|blob| incoming.contains_key(&blob));
+    let mut outputs = seeds.iter().map(|seed| seed.output);
+    match outputs.find(|blob| matter.contains(blob) && !listed.contains(blob) && is_kept(*blob)) {
+        Some(blob) if !walk.lenient => Err(unlisted(walk, "Do", blob)),
+        _ => Ok(()),
+    }
 }
 
 /// The gradients that leave: copies of inner blobs, bound to outer ones.

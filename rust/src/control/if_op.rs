@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backward::Walk;
 use crate::blobs::{self, BlobId};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::helpers::{int_argument, ints_argument};
 
@@ -149,22 +149,21 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             return Ok(());
         }
         let listed: FxHashSet<BlobId> = self.walk.net.inputs(self.op).iter().copied().collect();
+        let matter = self.walk.matter_before(self.op);
         for side in [0, 1] {
-            let Some(branch) = &self.sides[side] else { continue };
-            for (blob, _) in &branch.incoming {
-                let untouched = matches!(self.state(side, *blob), State::Free(_));
-                if listed.contains(blob) || (untouched && self.seeds.contains_key(blob)) {
-                    continue;
+            let incoming: Vec<BlobId> = match &self.sides[side] {
+                Some(branch) => branch.incoming.iter().map(|(blob, _)| *blob).collect(),
+                None => self.walk.net.outputs(self.op).to_vec(),
+            };
+            for blob in incoming.into_iter().filter(|blob| !listed.contains(blob)) {
+                let is_lost = match self.state(side, blob) {
+                    State::Zero => false,
+                    State::Free(_) if self.seeds.contains_key(&blob) => matter.contains(&blob),
+                    _ => true,
+                };
+                if is_lost {
+                    return Err(super::unlisted(self.walk, "If", blob));
                 }
-                return Err(Error::new(
-                    Kind::OutOfScope,
-                    format!(
-                        "a branch gives {:?} a gradient, but the If does not list it among its inputs",
-                        self.walk.session.shown(*blob)
-                    ),
-                )
-                .hint("list the blob among the inputs of the If")
-                .blob(self.walk.session.table.name(*blob)));
             }
         }
         Ok(())
@@ -284,6 +283,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         if !all_sparse || (needs_empty && like.is_none()) {
             let name = self.walk.session.table.gradient(blob);
             let value = self.outputs.named(self.walk, name);
+            self.claims.insert(name, states);
             for side in [0, 1] {
                 self.provide(side, blob, states, value);
             }

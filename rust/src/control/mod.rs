@@ -14,6 +14,7 @@ mod while_op;
 use std::borrow::Cow;
 
 use crate::backward::Walk;
+use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Gradient, Ref};
 use crate::message::{NetRef, OpRef};
@@ -81,4 +82,18 @@ fn outer_read(walk: &Walk<'_, '_, '_>, op: usize, part: Ref) -> Result<Ref> {
     )
     .hint("list the blob among its inputs or outputs, or put the branch into a Do")
     .blob(walk.session.table.name(blob)))
+}
+
+/// The refusal of a gradient that would have to go on to a blob which the operator does not list.
+fn unlisted(walk: &Walk<'_, '_, '_>, op_type: &str, blob: BlobId) -> Error {
+    Error::new(
+        Kind::OutOfScope,
+        format!(
+            "the value that {:?} had before this {op_type} needs a gradient, but the {op_type} does \
+             not list it among its inputs",
+            walk.session.shown(blob)
+        ),
+    )
+    .hint(format!("list the blob among the inputs of the {op_type}"))
+    .blob(walk.session.table.name(blob))
 }

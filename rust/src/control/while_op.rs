@@ -16,7 +16,7 @@ use crate::net::Net;
 
 use super::branch::{Branch, Outputs};
 use super::seeds::{apart, seeds, Seed};
-use super::{control_error, net_argument, outer_read};
+use super::{control_error, net_argument, outer_read, unlisted};
 
 /// The name of the net that ends the gradient loop; its condition blob is named after it.
 const CONDITION_NET: &[u8] = b"gradient_loop_cond_net";
@@ -188,6 +188,8 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         let mut gradients = rustc_hash::FxHashMap::default();
         self.check_carried(&incoming, &is_seed)?;
 
+        self.check_unlisted()?;
+
         // Summands first: what a net writes is taken in under the names that there are by then.
         let mut collected = Vec::new();
         for (blob, gradient) in self.branch.incoming.clone() {
@@ -261,6 +263,24 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// With no turn at all an output keeps its value, and a blob that a turn reads gets a gradient:
+    /// both can only leave the loop through its inputs.
+    fn check_unlisted(&self) -> Result<()> {
+        if self.walk.lenient {
+            return Ok(());
+        }
+        let listed: FxHashSet<BlobId> = self.walk.net.inputs(self.op).iter().copied().collect();
+        let matter = self.walk.matter_before(self.op);
+        let is_seed: FxHashSet<BlobId> = self.seeds.iter().map(|seed| seed.output).collect();
+        let kept = self.seeds.iter().map(|seed| seed.output).filter(|blob| matter.contains(blob));
+        let read = self.branch.incoming.iter().map(|(blob, _)| *blob);
+        let read = read.filter(|blob| !is_seed.contains(blob));
+        match read.chain(kept).find(|blob| !listed.contains(blob)) {
+            None => Ok(()),
+            Some(blob) => Err(unlisted(self.walk, "While", blob)),
+        }
     }
 
     fn sparse_between_turns(&self, blob: BlobId) -> Error {

@@ -1,9 +1,12 @@
 //! Arithmetic on elements.
 
+use rustc_hash::FxHashMap;
+
 use super::answer::{Answer, Question};
 use super::arguments::find;
 use super::row::{hands_on, list, loops, one, pick, rule, several, step, steps_when, Row};
 use super::schema::MANY;
+use super::words::GradientSlot;
 use super::words::{
     Arg::Float,
     Guard::{Set, Spare},
@@ -11,6 +14,7 @@ use super::words::{
     Read::Flag,
     Slot::*,
 };
+use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
 
 #[rustfmt::skip]
@@ -59,9 +63,9 @@ pub(super) const ROWS: &[Row] = &[
     rule("Pow", pow).bare().distinct_args().inputs(1, 2).in_place_anywhere(),
 
     hands_on("Sum").inputs(1, MANY).in_place(),
-    list("Max",  "MaxGradient",  &[Once(O(0)), Once(GO(0)), Each(1, &[I(0)])], &[Each(1, &[GI(0)])]).in_place(),
+    rule("Max", extremum).in_place().inputs(1, MANY).outputs(1, 1),
     list("Mean", "MeanGradient", &[Once(GO(0))],                               &[Each(1, &[GI(0)])]).in_place(),
-    list("Min",  "MinGradient",  &[Once(O(0)), Once(GO(0)), Each(1, &[I(0)])], &[Each(1, &[GI(0)])]).in_place(),
+    rule("Min", extremum).in_place().inputs(1, MANY).outputs(1, 1),
     pick("WeightedSum", "WeightedSumGradient", &[
         loops(&[Set("grad_on_w")], &[Once(GO(0)), Each(2, &[I(0), I(1)])],     &[Each(2, &[GI(0)]), Each(2, &[GI(1)])]),
         loops(&[],                 &[Once(GO(0)), Each(2, &[Shape(0), I(1)])], &[Each(2, &[GI(0)])]),
@@ -143,4 +147,21 @@ fn pow_of_blob(q: &Question, a: &mut Answer) -> Result<()> {
     a.push(q, "Mul", false, [unsummed, GO(0)], [unsummed])?;
     arguments(a, false);
     a.push(q, "SumReduceLike", false, [unsummed, I(1)], [GI(1)])
+}
+
+/// Where inputs are equal the gradient operator gives each of them the whole gradient. A blob that
+/// stands among the inputs twice always equals itself, so it is named once.
+fn extremum(q: &Question, a: &mut Answer) -> Result<()> {
+    let mut first: FxHashMap<BlobId, u32> = FxHashMap::default();
+    for k in q.input_positions() {
+        first.entry(q.inputs[k as usize]).or_insert(k);
+    }
+    let gradient = if q.op.op_type == b"Max" { "MaxGradient" } else { "MinGradient" };
+    let distinct = q.input_positions().filter(|k| first[&q.inputs[*k as usize]] == *k);
+    let reads = [O(0), GO(0)].into_iter().chain(distinct.clone().map(I));
+    a.push(q, gradient, true, reads, distinct.map(GI))?;
+    for k in q.input_positions() {
+        a.g_input[k as usize] = GradientSlot::Dense(GI(first[&q.inputs[k as usize]]));
+    }
+    Ok(())
 }
