@@ -11,7 +11,7 @@ use crate::makers::{self, Entry};
 use crate::net::Net;
 use crate::producers::{Origin, Producer, Producers};
 use crate::session::Session;
-use crate::ssa::{Ssa, VersionId};
+use crate::ssa::{Ssa, Version, VersionId};
 
 /// A blob that the walk starts from.
 #[derive(Clone, Copy)]
@@ -103,6 +103,10 @@ pub struct Walk<'w, 's, 'a> {
     given: Vec<Gradient>,
     /// By name: who else needs the gradient that the blob of that name holds.
     shared: FxHashMap<BlobId, SmallVec<[VersionId; 2]>>,
+    /// Versions of workspace blobs whose writer has a gradient that takes the workspace up again.
+    taken_up: FxHashSet<VersionId>,
+    /// By version of a workspace blob: how far down from it all others have been taken up.
+    checked: FxHashMap<u32, VersionId>,
     /// Scratch: by place, the last operator that was found to write it.
     written_by: Vec<u32>,
 }
@@ -173,6 +177,8 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             handed_out: Vec::new(),
             out: GradientNet::default(),
             shared: FxHashMap::default(),
+            taken_up: FxHashSet::default(),
+            checked: FxHashMap::default(),
             first_value: session.values.len(),
             lenient: false,
             given: Vec::new(),
@@ -315,6 +321,36 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         .hint("write to a blob of another name instead of overwriting this one")
         .blob(self.session.table.name(blob))
         .versions(needed, present))
+    }
+
+    /// The versions of the inputs of an operator.
+    pub(crate) fn input_versions(&self, op: usize) -> FxHashMap<BlobId, VersionId> {
+        let places = self.net.input_places(op);
+        self.net.inputs(op).iter().copied().zip(self.ssa.at[places].iter().copied()).collect()
+    }
+
+    /// A blob that operator `op` read as `version`, to be read for its shape alone.
+    ///
+    /// What has worked on it in place since has left its shape as it was.
+    pub(crate) fn shape(&self, op: usize, version: VersionId) -> Result<Ref> {
+        let mut newest = self.ssa.newest(version);
+        while !self.lenient && newest != version {
+            let Version { writer, before, .. } = self.ssa.versions[newest.index()];
+            match (writer, before) {
+                (Some(writer), Some(before))
+                    if writer as usize == op || self.is_in_place(writer as usize, before) =>
+                {
+                    newest = before;
+                }
+                _ => return self.forward(op, version, false),
+            }
+        }
+        Ok(Ref::Blob(self.ssa.blob(version)))
+    }
+
+    /// Whether an operator writes over a version that it reads.
+    fn is_in_place(&self, op: usize, version: VersionId) -> bool {
+        self.ssa.at[self.net.input_places(op)].contains(&version)
     }
 
     /// Gives the inputs of an operator their gradients, and records who made them.
@@ -534,6 +570,43 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         self.producers.of(version).any(|producer| producer.made.is_some())
     }
 
+    /// Checks that a gradient Do will find the workspace that its forward Do has left.
+    ///
+    /// A workspace blob is a stack: all that was put on it later must have been taken up before.
+    pub(crate) fn check_workspace(&mut self, op: usize, workspace: BlobId) -> Result<()> {
+        if self.lenient {
+            return Ok(());
+        }
+        let Some(place) =
+            self.net.output_places(op).find(|place| self.net.blobs()[*place] == workspace)
+        else {
+            return Ok(());
+        };
+        let own = self.ssa.at[place];
+        let place = self.ssa.versions[own.index()].place;
+        let mut at = self.checked.get(&place).copied().unwrap_or_else(|| self.ssa.newest(own));
+        while at != own {
+            let version = self.ssa.versions[at.index()];
+            match version.before {
+                Some(before) if self.taken_up.contains(&at) => at = before,
+                _ => {
+                    return Err(Error::new(
+                        Kind::Version,
+                        format!(
+                            "another operator puts a workspace on {:?} behind this one, and has no \
+                             gradient that would take it off again",
+                            self.session.shown(workspace)
+                        ),
+                    )
+                    .hint("give each Do a workspace blob of its own")
+                    .blob(self.session.table.name(workspace)))
+                }
+            }
+        }
+        self.checked.insert(place, own);
+        Ok(())
+    }
+
     /// Appends a gradient Do, If or While.
     pub(crate) fn push_control(
         &mut self,
@@ -544,6 +617,18 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         control: Control<'a>,
     ) {
         self.protect_outputs(op, &outputs, &control.changes);
+        let workspaces: FxHashSet<BlobId> = outputs
+            .iter()
+            .filter_map(|part| match part {
+                Ref::Blob(blob) => Some(*blob),
+                Ref::Value(_) => None,
+            })
+            .collect();
+        for place in self.net.output_places(op) {
+            if workspaces.contains(&self.net.blobs()[place]) {
+                self.taken_up.insert(self.ssa.at[place]);
+            }
+        }
         let body = Body::Control(Box::new(control));
         self.out.push_refs(op_type, inputs, outputs, Some(op as u32), body);
     }

@@ -68,6 +68,7 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
         return Ok(gradients);
     }
 
+    walk.check_workspace(op, bindings.workspace)?;
     let reserved =
         way_out.outputs.iter().map(|value| walk.session.values.nominal(*value)).collect();
     set_apart(walk, op, &mut seeds, &reserved);

@@ -11,6 +11,8 @@ use crate::error::Result;
 use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::helpers::{int_argument, ints_argument};
 
+use crate::ssa::VersionId;
+
 use super::branch::{Branch, Outputs};
 use super::seeds::{seeds, set_apart, Seed};
 use super::{control_error, net_argument, outer_read};
@@ -37,7 +39,7 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
     let mut join = Join::new(walk, op, seeds, [Some(then_branch), else_branch]);
     join.indifferent = indifferent;
     let gradients = join.inputs()?;
-    join.local_zeros();
+    join.local_zeros()?;
     join.finish()?;
     Ok(gradients)
 }
@@ -60,6 +62,8 @@ struct Join<'j, 'w, 's, 'a> {
     walk: &'j mut Walk<'w, 's, 'a>,
     op: usize,
     seeds: FxHashMap<BlobId, Ref>,
+    /// The versions of the inputs.
+    versions: FxHashMap<BlobId, VersionId>,
     /// Blobs for which it does not matter what gradient they have before the If.
     indifferent: FxHashSet<BlobId>,
     sides: [Option<Branch<'a>>; 2],
@@ -88,6 +92,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             // A side that is not there leaves everything as it is.
             None => seeds.iter().map(|(blob, part)| (*blob, Gradient::Dense(*part))).collect(),
         });
+        let versions = walk.input_versions(op);
         let mut outputs = Outputs::default();
         for branch in sides.iter().flatten() {
             outputs.take(walk, branch);
@@ -96,6 +101,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             walk,
             op,
             seeds,
+            versions,
             indifferent: FxHashSet::default(),
             sides,
             incoming,
@@ -133,7 +139,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             let gradient = match done.get(&blob) {
                 Some(gradient) => *gradient,
                 None => {
-                    let gradient = self.input(blob);
+                    let gradient = self.input(blob)?;
                     done.insert(blob, gradient);
                     gradient
                 }
@@ -169,17 +175,17 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         Ok(())
     }
 
-    fn input(&mut self, blob: BlobId) -> Gradient {
+    fn input(&mut self, blob: BlobId) -> Result<Gradient> {
         let states = [self.state(0, blob), self.state(1, blob)];
         if states.iter().any(|state| matches!(state, State::Sparse(..))) {
             return self.sparse_input(blob, states);
         }
         match states {
-            [State::Zero, State::Zero] => return Gradient::None,
+            [State::Zero, State::Zero] => return Ok(Gradient::None),
             [State::Free(part), State::Free(other)] if part == other => {
                 let name = self.walk.session.values.nominal_ref(part);
                 if !self.outputs.writes(name) {
-                    return Gradient::Dense(part);
+                    return Ok(Gradient::Dense(part));
                 }
             }
             _ => {}
@@ -188,10 +194,10 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         let value = self.outputs.named(self.walk, name);
         if self.claims.insert(name, states).is_none() {
             for side in [0, 1] {
-                self.provide(side, blob, states, value);
+                self.provide(side, blob, states, value)?;
             }
         }
-        Gradient::Dense(Ref::Value(value))
+        Ok(Gradient::Dense(Ref::Value(value)))
     }
 
     /// The name under which both sides provide the gradient of a blob: the one that a side makes it
@@ -217,18 +223,24 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     }
 
     /// Closes a side so that `value` holds the gradient of `blob` there.
-    fn provide(&mut self, side: usize, blob: BlobId, states: [State; 2], value: ValueId) {
+    fn provide(
+        &mut self,
+        side: usize,
+        blob: BlobId,
+        states: [State; 2],
+        value: ValueId,
+    ) -> Result<()> {
         let name = self.walk.session.values.nominal(value);
         match states[side] {
             State::Zero => {
                 let like = self.shape_source(1 - side, blob, states[1 - side]);
-                self.fill(side, like, value);
+                self.fill(side, like, value)?;
             }
             State::Free(part) if self.walk.session.values.nominal_ref(part) == name => {}
             State::Free(part) => self.copy(side, part, value),
             State::Made(part) => {
                 let session = &mut *self.walk.session;
-                let Ref::Value(made) = part else { return };
+                let Ref::Value(made) = part else { return Ok(()) };
                 if session.values.provisional(made, &mut session.table) != name {
                     self.copy(side, part, value);
                 }
@@ -240,6 +252,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
                 self.tails[side].push(b"SparseToDense", to_dense, [value], None, body);
             }
         }
+        Ok(())
     }
 
     /// The blob that a zero gradient takes its shape from: the first one that has this gradient on
@@ -257,9 +270,14 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         same.map(|(blob, _)| *blob).find(|blob| inputs.contains(blob)).unwrap_or(blob)
     }
 
-    fn fill(&mut self, side: usize, like: BlobId, value: ValueId) {
-        self.looks_at.push(Ref::Blob(like));
-        self.tails[side].fill(Ref::Blob(like), 0.0, value, false, None, None);
+    fn fill(&mut self, side: usize, like: BlobId, value: ValueId) -> Result<()> {
+        let like = match self.versions.get(&like) {
+            Some(version) => self.walk.shape(self.op, *version)?,
+            None => Ref::Blob(like),
+        };
+        self.looks_at.push(like);
+        self.tails[side].fill(like, 0.0, value, false, None, None);
+        Ok(())
     }
 
     fn copy(&mut self, side: usize, part: Ref, value: ValueId) {
@@ -272,7 +290,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
 
     /// A sparse gradient on one side at least: sparse on both, with nothing in it where the side has
     /// none; dense where that cannot be.
-    fn sparse_input(&mut self, blob: BlobId, states: [State; 2]) -> Gradient {
+    fn sparse_input(&mut self, blob: BlobId, states: [State; 2]) -> Result<Gradient> {
         let like = states.iter().find_map(|state| match state {
             State::Sparse(indices, _) => self.walk.session.values.like(*indices),
             _ => None,
@@ -285,9 +303,9 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             let value = self.outputs.named(self.walk, name);
             self.claims.insert(name, states);
             for side in [0, 1] {
-                self.provide(side, blob, states, value);
+                self.provide(side, blob, states, value)?;
             }
-            return Gradient::Dense(Ref::Value(value));
+            return Ok(Gradient::Dense(Ref::Value(value)));
         }
         let indices = self.walk.session.table.suffixed(blob, blobs::INDICES);
         let indices = self.outputs.named(self.walk, indices);
@@ -305,7 +323,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             }
         }
         self.walk.session.values.set_like(indices, like);
-        Gradient::Sparse(Ref::Value(indices), Ref::Value(values))
+        Ok(Gradient::Sparse(Ref::Value(indices), Ref::Value(values)))
     }
 
     fn copy_unless_named(&mut self, side: usize, part: Ref, value: ValueId) {
@@ -349,7 +367,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
 
     /// Gradients of blobs that only one side knows. Nobody reads them behind the If; but a gradient
     /// operator that lists an output makes it, as in the reference.
-    fn local_zeros(&mut self) {
+    fn local_zeros(&mut self) -> Result<()> {
         let listed: FxHashSet<BlobId> = self.walk.net.blobs()[self.walk.net.input_places(self.op)]
             .iter()
             .chain(self.walk.net.outputs(self.op))
@@ -393,12 +411,13 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
                     Some(seed) if self.walk.session.values.nominal_ref(seed) == name => {}
                     Some(seed) => self.copy(1 - side, seed, value),
                     None if self.walk.is_known_before(self.op, blob) => {
-                        self.fill(1 - side, blob, value);
+                        self.fill(1 - side, blob, value)?;
                     }
                     None => {}
                 }
             }
         }
+        Ok(())
     }
 
     /// Puts both sides into one operator.

@@ -42,7 +42,11 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
     for written in body.outputs(0) {
         indifferent.remove(written);
     }
-    let branch = Branch::differentiate(walk, op, forward, &placeholders, indifferent)?;
+    let mut branch = Branch::differentiate(walk, op, forward, &placeholders, indifferent)?;
+    let takes_up = branch.writes().any(|part| part == Ref::Blob(workspace));
+    if !takes_up {
+        push_taking_up(walk, &body, workspace, &mut branch)?;
+    }
     let turns_again = check_turns(walk, op, &view, &body, &branch)?;
     Loop::new(walk, op, workspace, turns_again, seeds, placeholders, branch).finish()
 }
@@ -71,6 +75,34 @@ fn check_body(net: &Net<'_>) -> Result<BlobId> {
     net.outputs(0).last().copied().ok_or_else(|| {
         control_error("the body of this While has no output", "its last one is the workspace")
     })
+}
+
+/// The gradient loop ends when it has taken up the workspaces of all turns. Where the body has no
+/// gradient of its own, a Do that does nothing else takes them up.
+fn push_taking_up<'a>(
+    walk: &mut Walk<'_, '_, 'a>,
+    body: &Net<'a>,
+    workspace: BlobId,
+    branch: &mut Branch<'a>,
+) -> Result<()> {
+    let forward = body.ops()[0].view;
+    let Some(net) = net_argument(walk, &forward, "net")? else { return Ok(()) };
+    let mut head = NetHead::of(net, "_grad");
+    head.always_named = true;
+    let control = Control {
+        forward,
+        args: vec![
+            ControlArg::Net("net", head, GradientNet::default()),
+            ControlArg::Names("inner_blobs", Vec::new()),
+            ControlArg::Ints("outer_blobs_idx", Vec::new()),
+            ControlArg::Names("saved_fwd_blobs", Vec::new()),
+        ],
+        changes: Vec::new(),
+        looks_at: Vec::new(),
+    };
+    let (workspace, body) = (Ref::Blob(workspace), Body::Control(Box::new(control)));
+    branch.net.push_refs(b"Do", [workspace], [workspace], Some(0), body);
+    Ok(())
 }
 
 /// Refuses loops whose turns the gradient cannot tell apart. Says whether there can be several at all:
@@ -374,8 +406,13 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
             external_inputs.push(Ref::Value(*value));
             this.walk.out.push(b"Copy", [*start], [*value], forward, plain());
         }
+        let versions = this.walk.input_versions(op);
         for (blob, value) in &this.zeros {
-            this.walk.out.fill(Ref::Blob(*blob), 0.0, *value, false, None, forward);
+            let like = match versions.get(blob) {
+                Some(version) => this.walk.shape(op, *version)?,
+                None => Ref::Blob(*blob),
+            };
+            this.walk.out.fill(like, 0.0, *value, false, None, forward);
         }
 
         let mut inputs = vec![Ref::Value(cond)];
