@@ -26,7 +26,7 @@ impl<'a> Walk<'_, '_, 'a> {
             let read = self.ssa.versions[version.index()];
             if read.reads > 1
                 && read.first_reader == Some(op as u32)
-                && self.producers.count(version) > 1
+                && self.producers.waiting(version) > 1
             {
                 self.add_up(op, version)?;
             }
@@ -59,9 +59,7 @@ impl<'a> Walk<'_, '_, 'a> {
         let place = self.ssa.versions[version.index()].place as usize;
         self.found[place].gradient = sum;
         self.found[place].version = version;
-        let origin = Origin::Forward(op as u32);
-        self.producers
-            .settle(version, Producer { gradient: sum, made: None, made_values: None, origin });
+        self.producers.settle(version);
         Ok(())
     }
 
@@ -102,8 +100,10 @@ impl<'a> Walk<'_, '_, 'a> {
         }
         // In place, Sum works on its first input only.
         let in_place = summands.iter().position(|part| match part {
-            Ref::Value(value) if came_in => self.session.values.nominal(*value) == name
-                && !self.session.values.is_summand(*value),
+            Ref::Value(value) if came_in => {
+                self.session.values.nominal(*value) == name
+                    && !self.session.values.is_summand(*value)
+            }
             part => *part == Ref::Value(sum),
         });
         if let Some(at) = in_place {

@@ -14,6 +14,7 @@ use crate::session::{Hook, Named, Session};
 use crate::slice::keep_only;
 use crate::ssa::{Places, Ssa};
 use crate::verify::verify;
+use crate::wire::Writer;
 
 /// A forward net as it is handed over.
 #[derive(Clone, Copy)]
@@ -100,7 +101,7 @@ impl Gradients {
 /// Gradient operators, serialized.
 pub enum Ops {
     /// The `op` fields of a `NetDef`.
-    Net(Vec<u8>),
+    Net(Writer),
     /// One message each.
     Each(Vec<Vec<u8>>),
 }
@@ -188,17 +189,19 @@ pub(crate) fn targets(session: &mut Session<'_, '_>, ys: &[Y]) -> Result<Vec<Tar
 fn emit<'a>(session: &mut Session<'_, 'a>, net: &GradientNet<'a>, like: Forward<'_>) -> Ops {
     match like {
         Forward::Net(bytes) => {
-            let mut emitter = Emitter::new(bytes.len(), &mut session.values, &mut session.table);
+            let writer = Writer::with_capacity(3 * bytes.len() + 64);
+            let mut emitter = Emitter::new(writer, &mut session.values, &mut session.table);
             emitter.net_ops(net);
-            Ops::Net(emitter.writer.written().to_vec())
+            Ops::Net(emitter.writer)
         }
         Forward::Ops(_) => Ops::Each(each_op(session, net)),
     }
 }
 
 pub(crate) fn each_op<'a>(session: &mut Session<'_, 'a>, net: &GradientNet<'a>) -> Vec<Vec<u8>> {
+    let mut emitter = Emitter::new(Writer::default(), &mut session.values, &mut session.table);
     let ops = net.ops.iter().map(|op| {
-        let mut emitter = Emitter::new(128, &mut session.values, &mut session.table);
+        emitter.writer.clear();
         emitter.op(net, op);
         emitter.writer.written().to_vec()
     });
@@ -223,7 +226,7 @@ pub fn operator_gradient(
             .map_err(|error| error.at(0, net.ops()[0].view.op_type))?;
     }
     let given: Vec<Gradient> = g_output.iter().map(|named| session.given(named)).collect();
-    let (answer, gradients) = backward::single(&mut session, &net, given)?;
+    let (answer, gradients) = backward::single(&mut session, &net, given, control.is_some())?;
     // What a single operator of the table reads is given by the caller, names and all.
     if control.is_some() {
         verify(&mut session, &answer, &|_| net.ops()[0].view.op_type)?;

@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::blobs::{self, BlobId, BlobTable};
+use crate::control;
 use crate::error::{shown_name, Error, Kind, Result};
 use crate::gradient::{Body, Control, Gradient, GradientNet, Ref, ValueId};
 use crate::makers::words::Form;
@@ -107,6 +108,8 @@ pub struct Walk<'w, 's, 'a> {
     taken_up: FxHashSet<VersionId>,
     /// By version of a workspace blob: how far down from it all others have been taken up.
     checked: FxHashMap<u32, VersionId>,
+    /// Scratch: what the inputs of an operator get.
+    gets: Vec<Gradient>,
     /// Scratch: by place, the last operator that was found to write it.
     written_by: Vec<u32>,
 }
@@ -173,6 +176,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             found: vec![nothing; ssa.blobs.len()],
             producers: Producers::new(ssa.versions.len()),
             written_by: vec![u32::MAX; ssa.blobs.len()],
+            gets: Vec::new(),
             order: Vec::new(),
             handed_out: Vec::new(),
             out: GradientNet::default(),
@@ -246,8 +250,11 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             self.session.path.push(op as u32);
             let values = self.session.values.len();
             let first = self.out.ops.len();
-            let g_input = self.differentiate(op)?;
-            self.hand_out(op, first, values, &g_input);
+            let mut gets = std::mem::take(&mut self.gets);
+            gets.clear();
+            self.differentiate(op, &mut gets)?;
+            self.hand_out(op, first, values, &gets);
+            self.gets = gets;
             self.session.path.pop();
         }
         self.accumulate(op)
@@ -567,7 +574,8 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
 
     /// Whether the next gradient of a version is a second summand, which never keeps its name.
     pub(crate) fn is_split(&self, version: VersionId) -> bool {
-        self.producers.of(version).any(|producer| producer.made.is_some())
+        self.producers.waiting(version) > 0
+            && self.producers.of(version).any(|producer| producer.made.is_some())
     }
 
     /// Checks that a gradient Do will find the workspace that its forward Do has left.
@@ -658,8 +666,10 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         let place = self.ssa.versions[version.index()].place;
         let found = self.found[place as usize];
         let current = if found.version == version { found.gradient } else { Gradient::None };
-        let mut waiting: SmallVec<[Gradient; 2]> =
-            self.producers.of(version).map(|producer| producer.gradient).collect();
+        let mut waiting: SmallVec<[Gradient; 2]> = SmallVec::new();
+        if self.producers.waiting(version) > 0 {
+            waiting.extend(self.producers.of(version).map(|producer| producer.gradient));
+        }
         waiting.push(current);
         let Some(part) =
             waiting.into_iter().flat_map(Gradient::parts).find(|part| holds(*part, self))
@@ -701,22 +711,29 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     }
 }
 
-/// Asks for the gradient of the only operator of a net, without the net around it.
+/// Asks for the gradient of the only operator of a net, without the net around it. `natively` asks
+/// for the gradient of a Do, If or While whatever function is registered for it.
 pub fn single<'a>(
     session: &mut Session<'_, 'a>,
     net: &Net<'a>,
     g_output: Vec<Gradient>,
+    natively: bool,
 ) -> Result<(GradientNet<'a>, Vec<Gradient>)> {
     let nothing = Surroundings::default();
     let mut walk = Walk::start(session, net, &[], &nothing);
     walk.lenient = true;
     walk.given = g_output;
     walk.session.path.push(0);
-    let answer = walk.differentiate(0);
+    let mut gets = Vec::new();
+    let answer = if natively {
+        control::differentiate(&mut walk, 0).map(|gradients| gets = gradients)
+    } else {
+        walk.differentiate(0, &mut gets)
+    };
     walk.session.path.pop();
     let op_type = net.ops()[0].view.op_type;
-    let gradients = answer.map_err(|error| error.at(0, op_type))?;
-    Ok((walk.out, gradients))
+    answer.map_err(|error| error.at(0, op_type))?;
+    Ok((walk.out, gets))
 }
 
 /// The form of a gradient.

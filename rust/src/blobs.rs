@@ -1,9 +1,10 @@
 //! Blob names as dense ids. The only file that knows the suffixes of gradient names.
 
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 
 use bumpalo::Bump;
 use foldhash::fast::RandomState;
+use hashbrown::hash_table::{Entry, HashTable};
 
 /// A blob name. Equal names have equal ids, whatever net they stand in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -26,11 +27,18 @@ pub const VALUES: &[u8] = b"_grad_values";
 pub const ONES: &[u8] = b"_autogen_grad";
 
 /// All names that one answer has to do with. Names are bytes, UTF-8 or not.
+///
+/// The name of the gradient of a blob is found through the blob, and has no place among the hashed
+/// names unless somebody else has used it: nearly every blob gets a gradient, and nearly none of
+/// their names stands anywhere else.
 pub struct BlobTable<'a> {
     names: Vec<&'a [u8]>,
-    ids: HashMap<&'a [u8], BlobId, RandomState>,
-    /// By id: the name of the gradient, once somebody has asked for it.
+    hashed: HashTable<BlobId>,
+    hasher: RandomState,
+    /// By id: the name of the gradient, once somebody has asked for it or used it.
     gradients: Vec<Option<BlobId>>,
+    /// Whether a hashed name may be the name of the gradient of a blob that came later.
+    strays: bool,
     bump: &'a Bump,
     scratch: Vec<u8>,
 }
@@ -40,8 +48,10 @@ impl<'a> BlobTable<'a> {
     pub fn new(bump: &'a Bump, capacity: usize) -> Self {
         Self {
             names: Vec::with_capacity(capacity),
-            ids: HashMap::with_capacity_and_hasher(capacity, RandomState::default()),
-            gradients: Vec::new(),
+            hashed: HashTable::with_capacity(capacity),
+            hasher: RandomState::default(),
+            gradients: Vec::with_capacity(capacity),
+            strays: false,
             bump,
             scratch: Vec::new(),
         }
@@ -62,28 +72,71 @@ impl<'a> BlobTable<'a> {
         self.names.is_empty()
     }
 
+    fn push(&mut self, name: &'a [u8]) -> BlobId {
+        let id = BlobId(self.names.len() as u32);
+        self.names.push(name);
+        self.gradients.push(None);
+        id
+    }
+
     /// The id of a name.
     #[inline]
     pub fn intern(&mut self, name: &'a [u8]) -> BlobId {
-        let next = BlobId(self.names.len() as u32);
-        let id = *self.ids.entry(name).or_insert(next);
-        if id == next {
-            self.names.push(name);
+        if name.ends_with(GRADIENT) {
+            return self.intern_gradient(name);
+        }
+        self.intern_hashed(name)
+    }
+
+    #[inline]
+    fn intern_hashed(&mut self, name: &'a [u8]) -> BlobId {
+        let hash = self.hasher.hash_one(name);
+        let Self { names, hashed, hasher, .. } = self;
+        let same = |id: &BlobId| names[id.index()] == name;
+        let entry = hashed.entry(hash, same, |id| hasher.hash_one(names[id.index()]));
+        match entry {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                let id = BlobId(names.len() as u32);
+                entry.insert(id);
+                self.push(name)
+            }
+        }
+    }
+
+    /// A name that ends as the name of a gradient does is tied to its blob, if there is one by now.
+    fn intern_gradient(&mut self, name: &'a [u8]) -> BlobId {
+        let blob = self.get(&name[..name.len() - GRADIENT.len()]);
+        if let Some(gradient) = blob.and_then(|blob| self.gradients[blob.index()]) {
+            return gradient;
+        }
+        let id = self.intern_hashed(name);
+        match blob {
+            Some(blob) => self.gradients[blob.index()] = Some(id),
+            None => self.strays = true,
         }
         id
     }
 
     /// The id of a name that does not live as long as the table.
     pub fn intern_copy(&mut self, name: &[u8]) -> BlobId {
-        match self.ids.get(name) {
-            Some(id) => *id,
+        match self.get(name) {
+            Some(id) => id,
             None => self.intern(self.bump.alloc_slice_copy(name)),
         }
     }
 
     /// The id of a name, if the table has it.
     pub fn get(&self, name: &[u8]) -> Option<BlobId> {
-        self.ids.get(name).copied()
+        self.find(name).or_else(|| {
+            let blob = self.find(name.strip_suffix(GRADIENT)?)?;
+            self.gradients[blob.index()]
+        })
+    }
+
+    fn find(&self, name: &[u8]) -> Option<BlobId> {
+        let hash = self.hasher.hash_one(name);
+        self.hashed.find(hash, |id| self.names[id.index()] == name).copied()
     }
 
     /// The name.
@@ -112,13 +165,23 @@ impl<'a> BlobTable<'a> {
     /// The id of the name of the gradient of a blob.
     #[inline]
     pub fn gradient(&mut self, id: BlobId) -> BlobId {
-        if let Some(Some(gradient)) = self.gradients.get(id.index()) {
-            return *gradient;
+        match self.gradients[id.index()] {
+            Some(gradient) => gradient,
+            None => self.new_gradient(id),
         }
-        let gradient = self.suffixed(id, GRADIENT);
-        if self.gradients.len() <= id.index() {
-            self.gradients.resize(self.names.len(), None);
-        }
+    }
+
+    fn new_gradient(&mut self, id: BlobId) -> BlobId {
+        // Only the gradients of hashed names go unhashed, so that one look behind a suffix finds them.
+        let gradient = if self.strays || self.name(id).ends_with(GRADIENT) {
+            self.affixed(b"", id, GRADIENT)
+        } else {
+            let blob = self.name(id);
+            let name = self.bump.alloc_slice_fill_copy(blob.len() + GRADIENT.len(), 0);
+            name[..blob.len()].copy_from_slice(blob);
+            name[blob.len()..].copy_from_slice(GRADIENT);
+            self.push(name)
+        };
         self.gradients[id.index()] = Some(gradient);
         gradient
     }
@@ -126,5 +189,40 @@ impl<'a> BlobTable<'a> {
     /// The id of `name + suffix`.
     pub fn suffixed(&mut self, id: BlobId, suffix: &[u8]) -> BlobId {
         self.affixed(b"", id, suffix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_id_however_it_is_come_by() {
+        let bump = Bump::new();
+        let mut table = BlobTable::new(&bump, 4);
+        let stray = table.intern(b"late_grad");
+        let late = table.intern(b"late");
+        assert_eq!(table.gradient(late), stray);
+        let blob = table.intern(b"x");
+        let gradient = table.gradient(blob);
+        assert_eq!(table.intern(b"x_grad"), gradient);
+        assert_eq!(table.intern_copy(b"x_grad"), gradient);
+        assert_eq!(table.get(b"x_grad"), Some(gradient));
+        assert_eq!(table.suffixed(blob, GRADIENT), gradient);
+        let second = table.gradient(gradient);
+        assert_eq!(table.intern(b"x_grad_grad"), second);
+        assert_eq!(table.name(second), b"x_grad_grad");
+        let given = table.intern(b"y_grad");
+        let y = table.intern(b"y");
+        assert_eq!(table.gradient(y), given);
+    }
+
+    #[test]
+    fn a_name_made_of_suffixes_alone_does_not_go_deep() {
+        let bump = Bump::new();
+        let mut table = BlobTable::new(&bump, 4);
+        let name = GRADIENT.repeat(2_000_000);
+        let id = table.intern(bump.alloc_slice_copy(&name));
+        assert_eq!(table.get(&name), Some(id));
     }
 }

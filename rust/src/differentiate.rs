@@ -1,6 +1,8 @@
 //! Asks for the gradient of one forward operator: a native maker, control flow, or a function that
 //! somebody registered.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use crate::backward::{Found, Walk};
@@ -9,21 +11,23 @@ use crate::control;
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Body, Gradient, Ref, ValueId, Values};
 use crate::makers;
-use crate::makers::words::{Answer, GradientSlot, Question, Slot};
+use crate::makers::in_place::may_overwrite;
+use crate::makers::words::{Answer, GradientSlot, PlannedOp, Question, Slot};
 use crate::message::OpRef;
 use crate::session::Named;
 use crate::ssa::VersionId;
 
 impl<'a> Walk<'_, '_, 'a> {
-    /// Appends the gradient operators of a forward operator and says what its inputs get.
-    pub(crate) fn differentiate(&mut self, op: usize) -> Result<Vec<Gradient>> {
+    /// Appends the gradient operators of a forward operator and puts down what its inputs get.
+    pub(crate) fn differentiate(&mut self, op: usize, gets: &mut Vec<Gradient>) -> Result<()> {
         let op_type = self.net.ops()[op].view.op_type;
         if control::is_control(op_type) {
-            return if self.session.hook.knows(op_type) {
-                self.ask(op)
+            *gets = if self.session.hook.knows(op_type) {
+                self.ask(op)?
             } else {
-                control::differentiate(self, op)
+                control::differentiate(self, op)?
             };
+            return Ok(());
         }
         let g_output = self.g_output(op);
         let forms = Self::forms(&g_output);
@@ -37,13 +41,13 @@ impl<'a> Walk<'_, '_, 'a> {
             g_output: &forms,
             spare: &spare,
         };
-        let gradients = match makers::answer(op_type, &question, &mut answer) {
-            Ok(()) => self.carry_out(op, &answer, &g_output),
-            Err(_) if self.session.hook.knows(op_type) => self.ask(op),
+        let done = match makers::answer(op_type, &question, &mut answer) {
+            Ok(()) => self.carry_out(op, &answer, &g_output, gets),
+            Err(_) if self.session.hook.knows(op_type) => self.ask(op).map(|asked| *gets = asked),
             Err(error) => Err(error),
         };
         self.session.answer = answer;
-        gradients
+        done
     }
 
     fn carry_out(
@@ -51,65 +55,143 @@ impl<'a> Walk<'_, '_, 'a> {
         op: usize,
         answer: &Answer,
         g_output: &[Found],
-    ) -> Result<Vec<Gradient>> {
-        let inputs = self.net.input_places(op);
+        gets: &mut Vec<Gradient>,
+    ) -> Result<()> {
         self.protect_from(op, answer, g_output);
-        let mut names = SlotNames::new(answer, inputs.len());
-        let mut made = SmallVec::<[ValueId; 8]>::new();
+        let mut names = SlotNames::new(answer, self.net.inputs(op).len());
         for planned in &answer.ops {
-            let slots = |range: &std::ops::Range<u32>| {
-                &answer.slots[range.start as usize..range.end as usize]
-            };
-            let mut reads = SmallVec::<[Ref; 8]>::new();
-            for slot in slots(&planned.inputs) {
-                // Asked alone, an operator may read what the net around it provides.
-                if self.lenient && names.awaits(*slot) {
-                    names.write(
-                        *slot,
-                        self.net.inputs(op),
-                        self.net.outputs(op),
-                        &mut self.session.values,
-                        &mut self.session.table,
-                    );
-                }
-                reads.push(self.read(op, *slot, g_output, &names)?);
-            }
-            made.clear();
-            for slot in slots(&planned.outputs) {
-                let value = match self.output(op, *slot, g_output) {
-                    Some(value) => value,
-                    None => names.write(
-                        *slot,
-                        self.net.inputs(op),
-                        self.net.outputs(op),
-                        &mut self.session.values,
-                        &mut self.session.table,
-                    ),
-                };
-                made.push(value);
-            }
-            let own = &answer.args[planned.args.start as usize..planned.args.end as usize];
-            let body = Body::Maker {
-                forward: self.net.ops()[op].view,
-                own: self.out.arg(own),
-                copy_args: planned.copy_args,
-            };
-            let outputs = made.iter().copied();
-            self.out.push(planned.op_type.as_bytes(), reads, outputs, Some(op as u32), body);
+            self.plan(op, answer, planned, g_output, &mut names)?;
         }
-        let gradient = |walk: &Self, slot: GradientSlot| -> Result<Gradient> {
-            Ok(match slot {
+        for slot in &answer.g_input {
+            gets.push(match *slot {
                 GradientSlot::None => Gradient::None,
                 GradientSlot::Dense(slot) => {
-                    Gradient::Dense(walk.read(op, slot, g_output, &names)?)
+                    Gradient::Dense(self.read(op, slot, g_output, &names)?)
                 }
                 GradientSlot::Sparse(indices, values) => Gradient::Sparse(
-                    walk.read(op, indices, g_output, &names)?,
-                    walk.read(op, values, g_output, &names)?,
+                    self.read(op, indices, g_output, &names)?,
+                    self.read(op, values, g_output, &names)?,
                 ),
-            })
+            });
+        }
+        Ok(())
+    }
+
+    /// Appends one planned operator.
+    fn plan(
+        &mut self,
+        op: usize,
+        answer: &Answer,
+        planned: &PlannedOp,
+        g_output: &[Found],
+        names: &mut SlotNames<'_>,
+    ) -> Result<()> {
+        let slots = |range: &Range<u32>| {
+            answer.slots[range.start as usize..range.end as usize].iter().copied()
         };
-        answer.g_input.iter().map(|slot| gradient(self, *slot)).collect()
+        let start = self.out.refs.len();
+        for slot in slots(&planned.inputs) {
+            // Asked alone, an operator may read what the net around it provides.
+            if self.lenient && names.awaits(slot) {
+                self.write(op, slot, names);
+            }
+            let part = self.read(op, slot, g_output, names)?;
+            self.out.refs.push(part);
+        }
+        let middle = self.out.refs.len();
+        for slot in slots(&planned.outputs) {
+            let value = match self.output(op, slot, g_output) {
+                Some(value) => value,
+                None => self.write(op, slot, names),
+            };
+            self.out.refs.push(Ref::Value(value));
+        }
+        let end = self.out.refs.len();
+        self.copy_clashing(op, planned, start..middle, middle..end);
+        let own = &answer.args[planned.args.start as usize..planned.args.end as usize];
+        let body = Body::Maker {
+            forward: self.net.ops()[op].view,
+            own: self.out.arg(own),
+            copy_args: planned.copy_args,
+        };
+        let (op_type, forward) = (planned.op_type.as_bytes(), Some(op as u32));
+        self.out.push_ranges(op_type, start..middle, middle..end, forward, body);
+        Ok(())
+    }
+
+    /// A gradient that is read under the name of one that is written is copied first, unless the
+    /// operator can work in place.
+    fn copy_clashing(
+        &mut self,
+        op: usize,
+        planned: &PlannedOp,
+        reads: Range<usize>,
+        writes: Range<usize>,
+    ) {
+        if self.lenient {
+            return;
+        }
+        // In lists of names, so that wide operators do not compare everything with everything.
+        let values = &self.session.values;
+        let named = |places: Range<usize>, refs: &[Ref]| {
+            let mut named: SmallVec<[(BlobId, usize, ValueId); 8]> = places
+                .filter_map(|place| match refs[place] {
+                    Ref::Value(value) => Some((values.nominal(value), place, value)),
+                    Ref::Blob(_) => None,
+                })
+                .collect();
+            named.sort_unstable();
+            named
+        };
+        let (read, written) =
+            (named(reads.clone(), &self.out.refs), named(writes.clone(), &self.out.refs));
+        let mut first = 0;
+        for (name, write, written) in written {
+            while read.get(first).is_some_and(|(read, ..)| *read < name) {
+                first += 1;
+            }
+            for &(_, read, value) in read[first..].iter().take_while(|(read, ..)| *read == name) {
+                if value == written {
+                    continue;
+                }
+                let (at, to) = ((read - reads.start) as u32, (write - writes.start) as u32);
+                let one_shape = self.is_updated(op, name);
+                let alone = writes.len() == 1;
+                if may_overwrite(planned.op_type.as_bytes(), at, to, one_shape, alone)
+                    || self.keeps_no_name(op, name)
+                {
+                    continue;
+                }
+                let suffix = [b"_", self.session.table.name(name), b"_DEDUP"].concat();
+                let output = self.net.outputs(op).first().copied().unwrap_or(name);
+                let copy_name = self.session.table.suffixed(output, &suffix);
+                let copy = self.session.values.add(copy_name);
+                let device = self.device(op);
+                self.out.copy(Ref::Value(value), copy, false, device, Some(op as u32));
+                self.out.refs[read] = Ref::Value(copy);
+            }
+        }
+    }
+
+    /// Whether an operator works in place on the blob whose gradient has this name.
+    fn is_updated(&mut self, op: usize, name: BlobId) -> bool {
+        let table = &mut self.session.table;
+        let mut inputs = self.net.inputs(op).iter();
+        inputs.any(|input| table.gradient(*input) == name && self.net.outputs(op).contains(input))
+    }
+
+    /// Whether a gradient of this name would be a second summand, which never keeps its name.
+    fn keeps_no_name(&mut self, op: usize, name: BlobId) -> bool {
+        let places = self.net.input_places(op);
+        places.into_iter().any(|place| {
+            self.session.table.gradient(self.net.blobs()[place]) == name
+                && self.is_split(self.ssa.at[place])
+        })
+    }
+
+    fn write(&mut self, op: usize, slot: Slot, names: &mut SlotNames<'_>) -> ValueId {
+        let (inputs, outputs) = (self.net.inputs(op), self.net.outputs(op));
+        names.write(slot, inputs, outputs, &mut self.session.values, &mut self.session.table)
     }
 
     /// Copies what others need and these operators are about to overwrite.
@@ -123,19 +205,23 @@ impl<'a> Walk<'_, '_, 'a> {
                 let slot = answer.slots[at as usize];
                 let (name, target) = match slot {
                     Slot::GI(k) | Slot::GiIndices(k) | Slot::GiValues(k) => {
-                        let suffix = match slot {
-                            Slot::GI(_) => blobs::GRADIENT,
-                            Slot::GiIndices(_) => blobs::INDICES,
-                            _ => blobs::VALUES,
-                        };
                         let Some(&input) = self.net.inputs(op).get(k as usize) else { continue };
-                        let name = self.session.table.suffixed(input, suffix);
+                        let table = &mut self.session.table;
+                        let name = match slot {
+                            Slot::GI(_) => table.gradient(input),
+                            Slot::GiIndices(_) => table.suffixed(input, blobs::INDICES),
+                            _ => table.suffixed(input, blobs::VALUES),
+                        };
                         (name, Some(self.ssa.at[first_input + k as usize]))
                     }
                     Slot::GO(_) => match self.output(op, slot, g_output) {
                         Some(value) => (self.session.values.nominal(value), None),
                         None => continue,
                     },
+                    Slot::Local(_) => {
+                        let (inputs, outputs) = (self.net.inputs(op), self.net.outputs(op));
+                        (slot_name(slot, answer, inputs, outputs, &mut self.session.table), None)
+                    }
                     _ => continue,
                 };
                 // A second summand never keeps its name, so it overwrites nothing.
@@ -163,7 +249,7 @@ impl<'a> Walk<'_, '_, 'a> {
         g_output: &[Found],
         names: &SlotNames<'_>,
     ) -> Result<Ref> {
-        let at = |range: std::ops::Range<usize>, k: u32| {
+        let at = |range: Range<usize>, k: u32| {
             self.ssa.at[range].get(k as usize).copied().ok_or_else(|| missing_slot(slot))
         };
         let gradient = |k: u32| match g_output.get(k as usize) {

@@ -17,9 +17,9 @@ pub struct Emitter<'e, 'a> {
 }
 
 impl<'e, 'a> Emitter<'e, 'a> {
-    /// An emitter for an answer of roughly `capacity` bytes.
-    pub fn new(capacity: usize, values: &'e mut Values, table: &'e mut BlobTable<'a>) -> Self {
-        Self { writer: Writer::with_capacity(capacity), values, table }
+    /// An emitter that puts its answer in front of what `writer` holds.
+    pub fn new(writer: Writer, values: &'e mut Values, table: &'e mut BlobTable<'a>) -> Self {
+        Self { writer, values, table }
     }
 
     /// Writes the operators as the `op` fields of a net.

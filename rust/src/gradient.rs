@@ -384,18 +384,26 @@ impl<'a> GradientNet<'a> {
         forward: Option<u32>,
         body: Body<'a>,
     ) {
-        let start = self.refs.len() as u32;
+        let start = self.refs.len();
         self.refs.extend(inputs);
-        let middle = self.refs.len() as u32;
+        let middle = self.refs.len();
         self.refs.extend(outputs);
-        let end = self.refs.len() as u32;
-        self.ops.push(GradientOp {
-            op_type,
-            inputs: start..middle,
-            outputs: middle..end,
-            forward,
-            body,
-        });
+        let end = self.refs.len();
+        self.push_ranges(op_type, start..middle, middle..end, forward, body);
+    }
+
+    /// Appends an operator whose inputs and outputs have been put down already.
+    pub fn push_ranges(
+        &mut self,
+        op_type: &'a [u8],
+        inputs: Range<usize>,
+        outputs: Range<usize>,
+        forward: Option<u32>,
+        body: Body<'a>,
+    ) {
+        let short = |range: Range<usize>| range.start as u32..range.end as u32;
+        let (inputs, outputs) = (short(inputs), short(outputs));
+        self.ops.push(GradientOp { op_type, inputs, outputs, forward, body });
     }
 
     /// Appends the operators of another net.

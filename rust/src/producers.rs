@@ -39,6 +39,8 @@ struct Head {
     first: u32,
     last: u32,
     count: u32,
+    /// Whether they have been added up.
+    settled: bool,
 }
 
 const END: u32 = u32::MAX;
@@ -47,7 +49,7 @@ impl Producers {
     /// No producers yet, for this many versions.
     pub fn new(versions: usize) -> Self {
         Self {
-            heads: vec![Head { first: END, last: END, count: 0 }; versions],
+            heads: vec![Head { first: END, last: END, count: 0, settled: false }; versions],
             entries: Vec::new(),
         }
     }
@@ -66,9 +68,14 @@ impl Producers {
         head.count += 1;
     }
 
-    /// How many a version has.
-    pub fn count(&self, version: VersionId) -> u32 {
-        self.heads[version.index()].count
+    /// How many of a version are still to be added up.
+    pub fn waiting(&self, version: VersionId) -> u32 {
+        let head = self.heads[version.index()];
+        if head.settled {
+            0
+        } else {
+            head.count
+        }
     }
 
     /// Those of a version, in the order in which they were recorded.
@@ -90,9 +97,8 @@ impl Producers {
         }
     }
 
-    /// Leaves a version with one producer, the sum.
-    pub fn settle(&mut self, version: VersionId, sum: Producer) {
-        self.heads[version.index()].count = 0;
-        self.add(version, sum);
+    /// Says that those of a version have been added up.
+    pub fn settle(&mut self, version: VersionId) {
+        self.heads[version.index()].settled = true;
     }
 }

@@ -250,7 +250,7 @@ fn backward<'py>(
     let registered = Registered::new(hook, registered)?;
     let answer = run(py, size, registered, |hook| api::backward(forward, &ys, &options, hook))?;
     let ops = match &answer.ops {
-        Ops::Net(net) => PyBytes::new(py, net).into_any(),
+        Ops::Net(net) => PyBytes::new(py, net.written()).into_any(),
         Ops::Each(ops) => to_messages(py, ops)?.into_any(),
     };
     Ok((ops, to_map(py, &answer.gradients)?))

@@ -58,6 +58,7 @@ pub fn trace(ops: &[&[u8]], ys: &[Y], hook: &mut dyn Hook) -> Result<Trace> {
         let entries: Vec<Entry> = outcome
             .producers
             .of(version)
+            .filter(|producer| producer.origin != Origin::Caller)
             .map(|producer| {
                 let made =
                     |value: Option<ValueId>| value.and_then(|value| makers.get(&value).copied());

@@ -5,6 +5,7 @@
 //! the forward pass must still be the forward pass's. What fails here is refused, never handed out.
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
@@ -84,9 +85,14 @@ impl Holds {
 
 impl<'a> Play<'_, '_, 'a> {
     fn op(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>) -> Result<()> {
+        let mut read: SmallVec<[(BlobId, Ref); 8]> = SmallVec::new();
         for part in net.inputs(op) {
-            self.reads(*part)?;
+            let name = self.reads(*part)?;
+            if matches!((&op.body, part), (Body::Maker { .. }, Ref::Blob(_))) {
+                read.push((name, *part));
+            }
         }
+        read.sort_unstable_by_key(|(name, _)| *name);
         if let Body::Control(control) = &op.body {
             for part in &control.looks_at {
                 self.reads(*part)?;
@@ -105,12 +111,15 @@ impl<'a> Play<'_, '_, 'a> {
         }
         for value in net.outputs(op) {
             let name = self.session.values.name(value, &mut self.session.table);
+            if let Ok(at) = read.binary_search_by_key(&name, |(name, _)| *name) {
+                return Err(self.overwritten(name, read[at].1));
+            }
             self.holds.insert(name, Held::Value(value));
         }
         Ok(())
     }
 
-    fn reads(&mut self, part: Ref) -> Result<()> {
+    fn reads(&mut self, part: Ref) -> Result<BlobId> {
         let name = self.session.values.name_of(part, &mut self.session.table);
         let is_meant = match (self.holds.get(name), part) {
             (Held::Nothing, _) => true,
@@ -118,13 +127,18 @@ impl<'a> Play<'_, '_, 'a> {
             _ => false,
         };
         if is_meant {
-            return Ok(());
+            return Ok(name);
         }
+        Err(self.overwritten(name, part))
+    }
+
+    #[cold]
+    fn overwritten(&self, name: BlobId, part: Ref) -> Error {
         let what = match part {
             Ref::Blob(_) => "a blob of the forward pass",
             Ref::Value(_) => "a gradient",
         };
-        Err(Error::new(
+        Error::new(
             Kind::Overwritten,
             format!(
                 "its gradient reads {:?}, {what} that another gradient of the same name has \
@@ -133,6 +147,6 @@ impl<'a> Play<'_, '_, 'a> {
             ),
         )
         .hint("give the blob, or the gradient that you name, another name")
-        .blob(self.session.table.name(name)))
+        .blob(self.session.table.name(name))
     }
 }

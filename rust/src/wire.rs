@@ -271,6 +271,11 @@ impl Writer {
         self.varint(u64::from(number << 3 | 2));
     }
 
+    /// Forgets what has been written and keeps the memory.
+    pub fn clear(&mut self) {
+        self.start = self.buffer.len();
+    }
+
     /// What has been written.
     pub fn written(&self) -> &[u8] {
         &self.buffer[self.start..]

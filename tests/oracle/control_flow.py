@@ -15,8 +15,13 @@ HIGH = 1000.0
 def add(draft: Draft) -> None:
     """One operator with nets inside."""
     world = draft.world
-    kept = (list(draft.ops), dict(draft.values), dict(draft.first_reads), dict(draft.written),
-            dict(draft.bound))
+    kept = (
+        list(draft.ops),
+        dict(draft.values),
+        dict(draft.first_reads),
+        dict(draft.written),
+        dict(draft.bound),
+    )
     try:
         world.rng.choice([add_do, add_if, add_if, add_while])(draft)
     except Unlucky:
@@ -55,8 +60,10 @@ def targets_for(draft: Draft, most: int, new: float = 0.5) -> list[Target]:
 
 # ------------------------------------------------------------------------------ Do
 
-def write_do(draft: Draft, ws: str, targets: Optional[list[Target]] = None, carried=False,
-             control=0.25) -> dict[str, np.ndarray]:
+
+def write_do(
+    draft: Draft, ws: str, targets: Optional[list[Target]] = None, carried=False, control=0.25
+) -> dict[str, np.ndarray]:
     """A Do that ends on the targets, or on whatever it has made."""
     world, rng = draft.world, draft.world.rng
     body = Draft(world, draft, isolated=True)
@@ -70,8 +77,11 @@ def write_do(draft: Draft, ws: str, targets: Optional[list[Target]] = None, carr
         targets = []
         for inner in rng.sample(made, min(len(made), rng.choice([1, 1, 2]))):
             outer = inner if inner not in draft.values and world.chance(0.7) else world.name()
-            old = [n for n in draft.floats() if draft.may_write(n)
-                   and n not in body.bound.values() and n not in dict(targets)]
+            old = [
+                n
+                for n in draft.floats()
+                if draft.may_write(n) and n not in body.bound.values() and n not in dict(targets)
+            ]
             if old and world.chance(0.2):
                 outer = rng.choice(old)
             inner_of[outer] = inner
@@ -93,15 +103,22 @@ def write_do(draft: Draft, ws: str, targets: Optional[list[Target]] = None, carr
     if not outputs:
         raise Unlucky("a Do without outputs")
     outer_names = inputs + outputs
-    pairs = [(inner, outer_names.index(outer)) for inner, outer in body.bound.items()
-             if outer in outer_names]
-    args: dict[str, Any] = {"net": net_of(body, "body"), "inner_blobs": tuple(p[0] for p in pairs),
-                            "outer_blobs_idx": tuple(p[1] for p in pairs)}
+    pairs = [
+        (inner, outer_names.index(outer))
+        for inner, outer in body.bound.items()
+        if outer in outer_names
+    ]
+    args: dict[str, Any] = {
+        "net": net_of(body, "body"),
+        "inner_blobs": tuple(p[0] for p in pairs),
+        "outer_blobs_idx": tuple(p[1] for p in pairs),
+    }
     if carried:
         args["copy_external_blobs"] = 1
     values = {outer: body.values.get(inner) for inner, outer in body.bound.items()}
-    draft.write("Do", [*inputs, ws], [*outputs, ws],
-                given=[values[n] for n in outputs] + [None], **args)
+    draft.write(
+        "Do", [*inputs, ws], [*outputs, ws], given=[values[n] for n in outputs] + [None], **args
+    )
     return {n: values[n] for n in outputs}
 
 
@@ -120,6 +137,7 @@ def add_do(draft: Draft) -> None:
 
 
 # ------------------------------------------------------------------------------ If
+
 
 def condition(draft: Draft) -> str:
     world, rng = draft.world, draft.world.rng
@@ -189,14 +207,14 @@ def write_branch(draft: Draft, args, name: str, targets: list[Target], outputs, 
             outputs[ws] = None
     else:
         branch.depth += 1
-        known = set(draft.values)
         fill(branch, steps_inside(draft), 0.2)
         for target in targets:
             branch.close(*target)
         for blob in branch.written:
             array = branch.values.get(blob)
-            if blob in dict(targets) or blob in known or array is None:
-                outputs.setdefault(blob, array if blob in known or blob in dict(targets) else None)
+            ours = blob in dict(targets) or blob in draft.values
+            if ours or array is None:
+                outputs.setdefault(blob, array if ours else None)
             else:
                 local[blob] = None
     args[name] = net_of(branch, "branch")
@@ -204,6 +222,7 @@ def write_branch(draft: Draft, args, name: str, targets: list[Target], outputs, 
 
 
 # --------------------------------------------------------------------------- While
+
 
 def add_while(draft: Draft) -> None:
     world = draft.world
@@ -221,11 +240,20 @@ def add_while(draft: Draft) -> None:
     ws = workspace_blob(draft)
     loop = Draft(world, draft)
     after = write_do(loop, ws, carried, carried=True)
-    tail = [operator(world.pb, "Add", [count, one], [count], {}),
-            operator(world.pb, "LE", [count, limit], [more], {})]
-    nets = {"loop_net": net_of(loop, "loop"),
-            "cond_net": world.pb.NetDef(name=world.name("turns"), op=tail)}
+    tail = [
+        operator(world.pb, "Add", [count, one], [count], {}),
+        operator(world.pb, "LE", [count, limit], [more], {}),
+    ]
+    nets = {
+        "loop_net": net_of(loop, "loop"),
+        "cond_net": world.pb.NetDef(name=world.name("turns"), op=tail),
+    }
     inputs = [more] + [n for n in loop.first_reads if n != ws] + [ws, count, one, limit]
     outputs = [*list(after), ws, count, more]
-    draft.write("While", list(dict.fromkeys(inputs)), outputs,
-                given=list(after.values()) + [None] * 3, **nets)
+    draft.write(
+        "While",
+        list(dict.fromkeys(inputs)),
+        outputs,
+        given=list(after.values()) + [None] * 3,
+        **nets,
+    )

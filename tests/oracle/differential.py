@@ -44,6 +44,7 @@ SAME_RIGHT = "the same answer, right"
 OURS_RIGHT = "ours right, the reference's not"
 OTHER_RIGHT = "both right, in other operators"
 BOTH_REFUSE = "both refuse"
+BOTH_REFUSE_OTHERWISE = "both refuse, with errors of different classes"
 OURS_REFUSES = "ours refuses, the reference's is not right"
 NO_TRUTH = "no truth to compare with"
 SAME_WRONG = "THE SAME ANSWER, WRONG"
@@ -51,7 +52,15 @@ WORSE = "OURS WRONG"
 BOTH_WRONG = "BOTH WRONG, IN OTHER OPERATORS"
 NEEDLESS = "OURS REFUSES, THE REFERENCE'S IS RIGHT"
 NO_ERROR_OF_OURS = "OURS FAILS WITH AN ERROR THAT IS NOT ITS OWN"
-GOOD = (SAME_RIGHT, OURS_RIGHT, OTHER_RIGHT, BOTH_REFUSE, OURS_REFUSES, NO_TRUTH)
+GOOD = (
+    SAME_RIGHT,
+    OURS_RIGHT,
+    OTHER_RIGHT,
+    BOTH_REFUSE,
+    BOTH_REFUSE_OTHERWISE,
+    OURS_REFUSES,
+    NO_TRUTH,
+)
 BAD = (SAME_WRONG, WORSE, BOTH_WRONG, NEEDLESS, NO_ERROR_OF_OURS)
 REFUSES = "refuses"
 
@@ -65,8 +74,9 @@ class Outcome:
     reference_answer: Optional[Answer] = None
 
 
-def opinion(referee: Referee, case: Case, truth: Any, answer: Answer,
-            thorough: bool = False) -> Verdict:
+def opinion(
+    referee: Referee, case: Case, truth: Any, answer: Answer, thorough: bool = False
+) -> Verdict:
     """`thorough`: what hangs gets more time, before that is held against it."""
     if answer.error:
         text = " ".join(answer.error[1].split())[:300]
@@ -90,7 +100,7 @@ def asked(referee: Referee, subject: str, case: Case) -> Answer:
         return Answer(error=([str(gone)], "the question itself %s" % gone))
 
 
-def outcome(referee: Referee, subject: str, case: Case) -> Outcome:
+def outcome(referee: Referee, subject: str, case: Case, thorough: bool = True) -> Outcome:
     """What comes of one net."""
     try:
         truth = referee.call(truths, case)
@@ -100,30 +110,33 @@ def outcome(referee: Referee, subject: str, case: Case) -> Outcome:
     ours = asked(referee, subject, case) if subject != "caffe2" else theirs
     same = not theirs.error and not ours.error and not canonical_differences(theirs, ours)
     reference = opinion(referee, case, truth, theirs)
-    verdict = reference if same else opinion(referee, case, truth, ours, True)
-    kind = kind_of(verdict, reference, same, ours)
+    verdict = reference if same else opinion(referee, case, truth, ours, thorough)
+    kind = kind_of(verdict, reference, same)
+    if ours.error and subject == "ctrlgrad" and "CtrlgradError" not in ours.error[0]:
+        kind = NO_ERROR_OF_OURS
+    elif kind == BOTH_REFUSE and theirs.error[0][0] not in ours.error[0]:
+        kind = BOTH_REFUSE_OTHERWISE
     flat = all(np.abs(s).max() < 0.05 for t in truth for s in t.slopes[0].values())
     if kind == NEEDLESS and flat:
         kind = NO_TRUTH  # where all is zero, no gradient at all looks right
     elif kind == NEEDLESS:  # unless what is wrong inside the net does not reach the feeds
         reference = opinion(referee, case, referee.call(truths, case, True), theirs)
-        kind = kind_of(verdict, reference, same, ours)
+        kind = kind_of(verdict, reference, same)
     return Outcome(kind, verdict, reference, ours, theirs)
 
 
 def canonical_differences(a: Answer, b: Answer) -> bool:
-    return a.grads != b.grads or \
-        canonical.canonical(a.messages()) != canonical.canonical(b.messages())
+    return a.grads != b.grads or canonical.canonical(a.messages()) != canonical.canonical(
+        b.messages()
+    )
 
 
-def kind_of(ours: Verdict, reference: Verdict, same: bool, answer: Answer) -> str:
+def kind_of(ours: Verdict, reference: Verdict, same: bool) -> str:
     if UNSURE in (ours.kind, reference.kind):
         return NO_TRUTH
     if ours.kind == REFUSES:
         if reference.kind == RIGHT:
             return NEEDLESS
-        if answer.error and "CtrlgradError" not in answer.error[0] and reference.kind != REFUSES:
-            return NO_ERROR_OF_OURS
         return BOTH_REFUSE if reference.kind == REFUSES else OURS_REFUSES
     if ours.kind == RIGHT:
         if same:
@@ -136,12 +149,18 @@ def kind_of(ours: Verdict, reference: Verdict, same: bool, answer: Answer) -> st
 
 # ------------------------------------------------------------------------- reports
 
+
 def report(case: Case, found: Outcome) -> str:
-    lines = ["#### net %s: %s" % (case.name, found.kind), net_text(case.forward().op, 4),
-             "  ys: %s" % (case.ys,)]
+    lines = [
+        "#### net %s: %s" % (case.name, found.kind),
+        net_text(case.forward().op, 4),
+        "  ys: %s" % (case.ys,),
+    ]
     for number, feeds in enumerate(case.runs):
-        lines.append("  run %d: %s" % (number, "; ".join(
-            "%s = %s" % (k, v.tolist()) for k, v in feeds.items())))
+        lines.append(
+            "  run %d: %s"
+            % (number, "; ".join("%s = %s" % (k, v.tolist()) for k, v in feeds.items()))
+        )
     sides = [("ours", found.ours, found.ours_answer)]
     if found.kind != SAME_WRONG:
         sides.append(("reference", found.reference, found.reference_answer))
@@ -162,21 +181,23 @@ def runs_in_child(referee: Referee, case: Case) -> bool:
 
 def small(referee: Referee, subject: str, case: Case, found: Outcome) -> Case:
     """The case made small, with what came of it, and our side of that, unchanged."""
+
     def keeps(candidate: Case) -> bool:
         if not runs_in_child(referee, candidate):
             return False
-        again = outcome(referee, subject, candidate)
+        again = outcome(referee, subject, candidate, thorough=False)
         return again.kind == found.kind and again.ours.kind == found.ours.kind
 
-    patience, referee.seconds = referee.seconds, 2.0
+    hangs = HANGS in (found.ours.kind, found.reference.kind)
+    patience, referee.seconds = referee.seconds, 1.0 if hangs else 2.0
     try:
-        hangs = HANGS in (found.ours.kind, found.reference.kind)
-        return shrink(case, keeps, 60 if hangs else 600, all_runs=found.kind == NEEDLESS)
+        return shrink(case, keeps, 40 if hangs else 500, all_runs=found.kind == NEEDLESS)
     finally:
         referee.seconds = patience
 
 
 # ------------------------------------------------------------------------- the work
+
 
 def clerk(subject: str, seed: int, numbers: range, most: int, out: Any) -> None:
     """Does some of the nets, in a process of its own."""
@@ -196,8 +217,9 @@ def clerk(subject: str, seed: int, numbers: range, most: int, out: Any) -> None:
     referee.stop()
 
 
-def one_net(referee: Referee, subject: str, seed: int, number: int, reported: Counter,
-            most: int) -> tuple[Outcome, Optional[str]]:
+def one_net(
+    referee: Referee, subject: str, seed: int, number: int, reported: Counter, most: int
+) -> tuple[Outcome, Optional[str]]:
     try:
         case = referee.call(generate, seed, number)
     except Gone as gone:
@@ -223,8 +245,9 @@ def main() -> int:
     parse.add_argument("--seed", type=int, default=1)
     parse.add_argument("--subject", choices=("ctrlgrad", "caffe2"), default="ctrlgrad")
     parse.add_argument("--workers", type=int, default=2)
-    parse.add_argument("--most", type=int, default=5,
-                       help="how many nets of each bad kind a worker makes small")
+    parse.add_argument(
+        "--most", type=int, default=5, help="how many nets of each bad kind a worker makes small"
+    )
     parse.add_argument("--report", help="file for the nets that came out badly")
     options = parse.parse_args()
     kinds, references, stories = run(options)
@@ -244,9 +267,19 @@ def run(options: argparse.Namespace) -> tuple[Counter, Counter, list[str]]:
     out = context.Queue()
     began = time.time()
     last = options.first + options.nets
-    workers = [context.Process(target=clerk, args=(
-        options.subject, options.seed, range(options.first + k, last, options.workers),
-        options.most, out)) for k in range(options.workers)]
+    workers = [
+        context.Process(
+            target=clerk,
+            args=(
+                options.subject,
+                options.seed,
+                range(options.first + k, last, options.workers),
+                options.most,
+                out,
+            ),
+        )
+        for k in range(options.workers)
+    ]
     for worker in workers:
         worker.start()
     kinds: Counter = Counter()
@@ -261,8 +294,10 @@ def run(options: argparse.Namespace) -> tuple[Counter, Counter, list[str]]:
     for worker in workers:
         worker.join()
     seconds = time.time() - began
-    print("%d nets from number %d of seed %d in %.0f s (%.0f nets/s)" % (
-        options.nets, options.first, options.seed, seconds, options.nets / seconds))
+    print(
+        "%d nets from number %d of seed %d in %.0f s (%.0f nets/s)"
+        % (options.nets, options.first, options.seed, seconds, options.nets / seconds)
+    )
     return kinds, references, stories
 
 

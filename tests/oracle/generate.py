@@ -97,8 +97,18 @@ class World:
                 name = stem if stem not in self.names else "%s_%d" % (stem, rng.randrange(100))
             elif self.names and self.chance(0.04):
                 other = rng.choice(sorted(self.names))
-                name = rng.choice(["%s_grad", "_%s_grad_autosplit_0", "%s_autogen_grad",
-                                   "%s_grad_values", "%s_grad_indices"]) % other
+                name = (
+                    rng.choice(
+                        [
+                            "%s_grad",
+                            "_%s_grad_autosplit_0",
+                            "%s_autogen_grad",
+                            "%s_grad_values",
+                            "%s_grad_indices",
+                        ]
+                    )
+                    % other
+                )
             elif self.chance(0.5):
                 name = rng.choice("abcdefghklmnopqstuvwxyz")
             else:
@@ -142,8 +152,11 @@ class Draft:
     # ------------------------------------------------------------------- blobs
 
     def floats(self, shape=None) -> list[str]:
-        return [n for n, a in self.values.items() if a.dtype == np.float32 and a.size
-                and (shape is None or a.shape == tuple(shape))]
+        return [
+            n
+            for n, a in self.values.items()
+            if a.dtype == np.float32 and a.size and (shape is None or a.shape == tuple(shape))
+        ]
 
     def feed(self, array: np.ndarray, constant=False, stem=None) -> str:
         """A new external blob of the whole net, as it is called here."""
@@ -176,12 +189,16 @@ class Draft:
             array = want.make(world.rng)
             return self.feed(array, constant=True), array
         leaf = want.leaf and world.chance(0.85)
-        here = [n for n, a in self.values.items() if want.fits(a)
-                and not (leaf and n in self.written)]
+        here = [
+            n for n, a in self.values.items() if want.fits(a) and not (leaf and n in self.written)
+        ]
         if self.isolated and (not here or world.chance(0.35)):
             taken = set(self.bound.values())
-            outer = [n for n, a in self.parent.values.items() if want.fits(a) and n not in taken
-                     and not (leaf and n in self.parent.written)]
+            outer = [
+                n
+                for n, a in self.parent.values.items()
+                if want.fits(a) and n not in taken and not (leaf and n in self.parent.written)
+            ]
             if outer and world.chance(0.9):
                 name = world.rng.choice(outer)
                 return self.bind(name, self.parent.values[name]), self.parent.values[name]
@@ -232,7 +249,8 @@ class Draft:
         if kind == "Alias":
             self.world.aliased.update(self.outermost(n) for n in (inputs[0], outputs[0]))
         if kind in PICKY and (
-                self.parent or unfit(kind, [values[n] for n in dict.fromkeys(inputs)])):
+            self.parent or unfit(kind, [values[n] for n in dict.fromkeys(inputs)])
+        ):
             raise Unlucky(kind)
         unseen = UNSEEN.get(kind, ())
         self.emit(op, [None if i in unseen else a for i, a in enumerate(out)])
@@ -274,8 +292,11 @@ class Draft:
         world = self.world
         names = [world.name() for _ in range(count)]
         if wild and count and kind != "Alias":
-            old = [n for n in (inputs if world.chance(0.65) else self.floats())
-                   if n in self.values and self.may_write(n)]
+            old = [
+                n
+                for n in (inputs if world.chance(0.65) else self.floats())
+                if n in self.values and self.may_write(n)
+            ]
             if old:
                 names[0] = world.rng.choice(old)
         return names
@@ -313,6 +334,7 @@ class Draft:
 def fill(draft: Draft, steps: int, control: float) -> None:
     """Some operators, among them nets in nets."""
     from . import control_flow
+
     for _ in range(steps):
         if draft.depth < DEPTH and draft.world.chance(control / (1 + draft.depth)):
             control_flow.add(draft)
@@ -321,6 +343,7 @@ def fill(draft: Draft, steps: int, control: float) -> None:
 
 
 # ------------------------------------------------------------------- the question
+
 
 def choose_ys(draft: Draft) -> Ys:
     world, rng = draft.world, draft.world.rng
@@ -338,18 +361,29 @@ def choose_ys(draft: Draft) -> Ys:
     given: dict[str, Any] = {}
     for y in ys:
         rows = draft.values[y].ndim > 0 and draft.values[y].shape[0] > 0
-        same = [n for n in given if isinstance(given[n], str)
-                and draft.values[n].shape == draft.values[y].shape]
+        same = [
+            n
+            for n in given
+            if isinstance(given[n], str) and draft.values[n].shape == draft.values[y].shape
+        ]
         if same and world.chance(0.3):
             given[y] = given[rng.choice(same)]
         elif rows and world.chance(0.04):
             given[y] = ["%s_in_indices" % y, "%s_in_values" % y]
         else:
-            free = [n for n in (
-                "%s_in" % y, "%s_in" % y, "%s_in" % y, "%s_grad" % y, "%s_grad" % y,
-                "%s_grad" % rng.choice(sorted(world.names)),
-                "g%d" % rng.randrange(10) if world.chance(0.2) else "%s_in" % y)
-                if n not in world.names and n not in given.values()]
+            free = [
+                n
+                for n in (
+                    "%s_in" % y,
+                    "%s_in" % y,
+                    "%s_in" % y,
+                    "%s_grad" % y,
+                    "%s_grad" % y,
+                    "%s_grad" % rng.choice(sorted(world.names)),
+                    "g%d" % rng.randrange(10) if world.chance(0.2) else "%s_in" % y,
+                )
+                if n not in world.names and n not in given.values()
+            ]
             given[y] = rng.choice(free) if free and world.chance(0.7) else None
     return given
 
@@ -374,20 +408,38 @@ def draw_runs(world: World) -> list[Feeds]:
     return runs
 
 
-def runs_forward(case: Case, tame: float = TAME) -> bool:
-    """Whether the net runs for all feeds, with all ys there and moderate."""
+def runs_forward(case: Case) -> bool:
+    """Whether the net runs for all feeds, with all ys there, moderate, and of one shape
+    where they share a gradient."""
     for feeds in case.runs:
         workspace.ResetWorkspace()
         for name, value in feeds.items():
             workspace.FeedBlob(name, value)
         try:
             workspace.RunNetOnce(case.forward())
-            for y in case.ys:
-                if not (np.abs(workspace.FetchBlob(y)) < tame).all():
-                    return False
+            values = {y: workspace.FetchBlob(y) for y in case.ys}
+            if not all((np.abs(value) < TAME).all() for value in values.values()):
+                return False
         except Exception:
             return False
+        shapes: dict[str, tuple[int, ...]] = {}
+        for y, given in case.ys.items() if isinstance(case.ys, dict) else ():
+            if shapes.setdefault(str(given or y), values[y].shape) != values[y].shape:
+                return False
     return True
+
+
+def decorate(world: World, ops: Sequence[Any], named: bool, placed: bool) -> None:
+    """What a gradient operator inherits from its operator, or must not."""
+    for op in ops:
+        if named:
+            op.name = "%s_%d" % (op.type.lower(), world.rng.randrange(100))
+            op.debug_info = "made at random"
+        if placed:
+            op.device_option.extra_info.append("part:1")
+        for arg in op.arg:
+            if arg.HasField("n"):
+                decorate(world, arg.n.op, named, placed)
 
 
 def used(net, feeds: Feeds) -> Feeds:
@@ -407,6 +459,7 @@ def attempt(rng: random.Random, pb) -> Case:
     steps = rng.choice([2, 3, 4, 5, 6, 8]) if rng.random() < 0.9 else rng.randint(10, 22)
     fill(draft, steps, rng.choice([0, 0, 0.15, 0.4]))
     net = pb.NetDef(name="forward", op=draft.ops)
+    decorate(world, net.op, named=world.chance(0.1), placed=world.chance(0.05))
     world.feeds = used(net, world.feeds)
     case = Case(net.SerializeToString(), choose_ys(draft), draw_runs(world), world.constants)
     if not runs_forward(case):

@@ -27,6 +27,7 @@ STEP = 1e-2
 
 # ------------------------------------------------------------------------- answers
 
+
 @dataclass
 class Answer:
     """Gradient operators and the map; or the error: its classes and its text."""
@@ -54,13 +55,16 @@ def ask(subject: str, case: Case) -> Answer:
         ys = {y: package.GradientSlice(*g) if isinstance(g, list) else g for y, g in ys.items()}
     try:
         ops, grads = package.GradientRegistry.GetBackwardPass(case.forward().op, ys)
-        return Answer([op.SerializeToString() for op in ops],
-                      {str(k): plain_gradient(v) for k, v in grads.items() if v is not None})
+        return Answer(
+            [op.SerializeToString() for op in ops],
+            {str(k): plain_gradient(v) for k, v in grads.items() if v is not None},
+        )
     except BaseException as error:
         return Answer(error=([c.__name__ for c in type(error).__mro__], str(error)))
 
 
 # --------------------------------------------------------------------------- truth
+
 
 @dataclass
 class Truth:
@@ -138,7 +142,7 @@ def may_be_replaced(case: Case) -> list[str]:
     for i, op in enumerate(ops):
         last.update((blob, i) for blob in op.output)
     for y, given in case.ys.items():
-        if given == y + "_grad" and any(y in op.input for op in ops[last.get(y, -1) + 1:]):
+        if given == y + "_grad" and any(y in op.input for op in ops[last.get(y, -1) + 1 :]):
             found.append(y)
     return found
 
@@ -166,8 +170,11 @@ def with_deltas(net, feeds: Feeds):
         out.op.add().CopyFrom(op)
         for blob in op.output:
             value = workspace.FetchBlob(blob)
-            if DELTA + blob not in deltas and blob not in feeds and \
-                    getattr(value, "dtype", None) == np.float32:
+            if (
+                DELTA + blob not in deltas
+                and blob not in feeds
+                and getattr(value, "dtype", None) == np.float32
+            ):
                 deltas[DELTA + blob] = np.zeros_like(value)
                 out.op.add(type="Add", input=[blob, DELTA + blob], output=[blob])
     return out, deltas
@@ -198,8 +205,12 @@ def truth_of_run(case: Case, net, feeds: Feeds, number: int, inner: bool) -> Tru
             workspace.FeedBlob(other, feeds[other])
         workspace.FeedBlob(blob, value)
         workspace.RunNet(net.name)
-        return np.array([float((workspace.FetchBlob(y).astype(np.float64) * w).sum())
-                         for y, w in weights.items()])
+        return np.array(
+            [
+                float((workspace.FetchBlob(y).astype(np.float64) * w).sum())
+                for y, w in weights.items()
+            ]
+        )
 
     slopes, doubtful = {}, {}
     still = objective(*next(iter(feeds.items())))
@@ -210,7 +221,7 @@ def truth_of_run(case: Case, net, feeds: Feeds, number: int, inner: bool) -> Tru
         doubt = np.zeros(value.shape, bool)
         for at in np.ndindex(*value.shape):
             by_y[(slice(None), *at)], doubt[at] = slope(objective, still, blob, value, at)
-        name = blob[len(DELTA):] if blob.startswith(DELTA) else blob
+        name = blob[len(DELTA) :] if blob.startswith(DELTA) else blob
         if by_y.any() or not overwritten_unread(net, name, blob):
             slopes[name], doubtful[name] = by_y, doubt
     choices = []
@@ -234,6 +245,7 @@ def overwritten_unread(net, blob: str, first: str) -> bool:
 def slope(objective, still: np.ndarray, blob: str, value: np.ndarray, at):
     """The slope along one element, and whether there is a kink nearby: then it
     depends on the width of the step, or jumps from one side to the other."""
+
     def moved(step: float) -> np.ndarray:
         there = value.copy()
         there[at] += step
@@ -251,6 +263,7 @@ def slope(objective, still: np.ndarray, blob: str, value: np.ndarray, at):
 
 
 # -------------------------------------------------------------------------- verdict
+
 
 @dataclass
 class Verdict:
@@ -274,13 +287,17 @@ def judge(case: Case, truth: list[Truth], answer: Answer) -> Verdict:
             for blob, value in one.upstream.items():
                 workspace.FeedBlob(blob, value)
             run(answer.messages(), "backward")
-            got = {blob: dense(answer.grads.get(blob), slope.shape)
-                   for blob, slope in one.slopes[0].items()}
+            got = {
+                blob: dense(answer.grads.get(blob), slope.shape)
+                for blob, slope in one.slopes[0].items()
+            }
         except Exception as error:
             return Verdict(FAILS, "run %d: %s" % (number, reason(str(error))))
         wrong = [compare(got, want, one.doubtful) for want in one.slopes]
         if all(wrong) and unfit_inside(case, feeds):
-            unsure = Verdict(UNSURE, "run %d: Caffe2's operators are wrong for values in it" % number)
+            unsure = Verdict(
+                UNSURE, "run %d: Caffe2's operators are wrong for values in it" % number
+            )
         elif all(wrong):
             return Verdict(WRONG, "run %d: %s" % (number, "; ".join(wrong[0])))
         elif any(d.any() for d in one.doubtful.values()):
@@ -291,8 +308,9 @@ def judge(case: Case, truth: list[Truth], answer: Answer) -> Verdict:
 def unfit_inside(case: Case, feeds: Feeds) -> bool:
     feed_all(feeds)
     for op in case.forward().op:
-        if op.type in PICKY and unfit(op.type, [workspace.FetchBlob(n)
-                                               for n in dict.fromkeys(op.input)]):
+        if op.type in PICKY and unfit(
+            op.type, [workspace.FetchBlob(n) for n in dict.fromkeys(op.input)]
+        ):
             return True
         run([op], "one operator")
     return False
@@ -323,8 +341,10 @@ def compare(got, want, doubtful) -> list[str]:
             continue
         sure = ~doubtful[blob]
         if not np.allclose(here[sure], right[sure], rtol=TOLERANCE, atol=TOLERANCE):
-            found.append("%s: %s, by differences %s" % (
-                blob, np.round(here, 4).ravel().tolist(), np.round(right, 4).ravel().tolist()))
+            found.append(
+                "%s: %s, by differences %s"
+                % (blob, np.round(here, 4).ravel().tolist(), np.round(right, 4).ravel().tolist())
+            )
     return found
 
 
@@ -335,6 +355,7 @@ def reason(message: str) -> str:
 
 
 # ------------------------------------------------------------------------- referee
+
 
 class Gone(Exception):  # noqa: N818 - not a fault of ours
     """The child process hung (HANGS) or died (CRASHES)."""
@@ -383,6 +404,7 @@ def serve(pipe) -> None:
     """What the child does."""
     import os
     import traceback
+
     workspace.GlobalInit(["caffe2", "--caffe2_log_level=3"])
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Caffe2 reports every failure at length
     while True:

@@ -24,12 +24,31 @@ Recipe = Callable[[random.Random], Generator["Want", np.ndarray, tuple[int, dict
 RECIPES: dict[str, Recipe] = {}
 
 # Outputs that have no gradient, or one that the maker ignores: nothing may use them.
-UNSEEN = {"SoftmaxWithLoss": {0}, "LayerNorm": {1, 2}, "InstanceNorm": {1, 2}, "TopK": {1},
-          "Concat": {1}, "Reshape": {1}}
+UNSEEN = {
+    "SoftmaxWithLoss": {0},
+    "LayerNorm": {1, 2},
+    "InstanceNorm": {1, 2},
+    "TopK": {1},
+    "Concat": {1},
+    "Reshape": {1},
+}
 
 # Operators whose gradient operators are wrong for some values, whoever asks for them.
-PICKY = {"Max", "Min", "ReduceFrontMax", "ReduceBackMax", "RowwiseMax", "ColwiseMax", "ReduceMax",
-         "ReduceMin", "MaxPool", "LengthsMax", "TopK", "LabelCrossEntropy", "CrossEntropy"}
+PICKY = {
+    "Max",
+    "Min",
+    "ReduceFrontMax",
+    "ReduceBackMax",
+    "RowwiseMax",
+    "ColwiseMax",
+    "ReduceMax",
+    "ReduceMin",
+    "MaxPool",
+    "LengthsMax",
+    "TopK",
+    "LabelCrossEntropy",
+    "CrossEntropy",
+}
 
 FLOAT, DOUBLE = 1, 13
 
@@ -64,20 +83,32 @@ class Want:
 
     def fits(self, array: np.ndarray) -> bool:
         if self.exact is not None:
-            return (array.dtype == self.exact.dtype and array.shape == self.exact.shape
-                    and bool((array == self.exact).all()))
-        return (array.dtype in self.dtypes and array.size > 0
-                and (self.rank is None or array.ndim == self.rank)
-                and (self.shape is None or array.shape == tuple(self.shape))
-                and float(array.min()) > self.low and float(array.max()) < self.high)
+            return (
+                array.dtype == self.exact.dtype
+                and array.shape == self.exact.shape
+                and bool((array == self.exact).all())
+            )
+        return (
+            array.dtype in self.dtypes
+            and array.size > 0
+            and (self.rank is None or array.ndim == self.rank)
+            and (self.shape is None or array.shape == tuple(self.shape))
+            and float(array.min()) > self.low
+            and float(array.max()) < self.high
+        )
 
     def make(self, rng: random.Random) -> np.ndarray:
         if self.exact is not None:
             return self.exact
         shape = self.shape
         if shape is None:
-            shape = {0: (), 1: (3,), 2: rng.choice([(2, 3), (2, 2), (3, 2)]), 3: (2, 2, 2),
-                     4: (1, 2, 2, 2)}[self.rank or rng.choice([1, 1, 2])]
+            shape = {
+                0: (),
+                1: (3,),
+                2: rng.choice([(2, 3), (2, 2), (3, 2)]),
+                3: (2, 2, 2),
+                4: (1, 2, 2, 2),
+            }[self.rank or rng.choice([1, 1, 2])]
         size = int(np.prod(shape))
         low, high = max(self.low, -1.5), min(self.high, 1.5)
         if low < 0 < high:  # stay away from zero, where many slopes jump
@@ -97,6 +128,7 @@ def recipe(*types: str):
     def register(function: Recipe) -> Recipe:
         RECIPES.update(dict.fromkeys(types, function))
         return function
+
     return register
 
 
@@ -109,24 +141,30 @@ def unary(types: str, outputs: int = 1, args: Optional[dict] = None, **want) -> 
     def one(rng):
         yield Want(**want)
         return outputs, drawn(rng, args or {})
+
     recipe(*types.split())(one)
 
 
-def alike(types: str, counts: list[int], args: Optional[dict] = None, low=-4.0, high=4.0,
-          rank=None) -> None:
+def alike(
+    types: str, counts: list[int], args: Optional[dict] = None, low=-4.0, high=4.0, rank=None
+) -> None:
     """Inputs of one shape."""
+
     def several(rng):
         first = yield Want(rank=rank, low=low, high=high)
         for _ in range(rng.choice(counts) - 1):
             yield Want(shape=first.shape, low=low, high=high)
         return 1, drawn(rng, args or {})
+
     recipe(*types.split())(several)
 
 
 # ------------------------------------------------------------- element by element
 
-unary("Sigmoid Tanh Sin Cos Softplus Softsign Swish Gelu Erf Atan Relu LeakyRelu Elu Selu "
-      "Negative Abs Copy Alias EnsureDense NanCheck AveragedLoss StopGradient")
+unary(
+    "Sigmoid Tanh Sin Cos Softplus Softsign Swish Gelu Erf Atan Relu LeakyRelu Elu Selu "
+    "Negative Abs Copy Alias EnsureDense NanCheck AveragedLoss StopGradient"
+)
 unary("ConstantFill", args={"value": 0.25})
 unary("Exp Sqr Cube Sinh Cosh", low=-2, high=2)
 unary("Tan Asin Acos", low=-0.8, high=0.8)
@@ -206,6 +244,7 @@ def row_mul(rng):
 
 # ------------------------------------------------------------------- linear algebra
 
+
 @recipe("FC")
 def fully_connected(rng):
     x = yield Want(rank=2)
@@ -245,6 +284,7 @@ alike("DotProduct CosineSimilarity SquaredL2Distance L1Distance", [2], rank=2)
 
 # -------------------------------------------------------------------------- shapes
 
+
 @recipe("Reshape")
 def reshape(rng):
     yield Want(rank=rng.choice([1, 2]))  # the way back to a scalar is closed
@@ -256,8 +296,7 @@ unary("ExpandDims", args={"dims": [(0,), (1,)]}, rank=1)
 unary("PrependDim", args={"dim_size": [1]}, rank=2)
 unary("Transpose", args={"axes": [(1, 0)]}, rank=2)
 unary("Tile", args={"tiles": [1, 2], "axis": [0]})
-unary("PadImage", args={"pad_t": [0, 1], "pad_l": [1], "mode": ["constant", "reflect"]},
-      rank=4)
+unary("PadImage", args={"pad_t": [0, 1], "pad_l": [1], "mode": ["constant", "reflect"]}, rank=4)
 unary("NCHW2NHWC NHWC2NCHW", rank=4)
 unary("ChannelShuffle", args={"group": 2, "kernel": 1}, rank=4)
 unary("ResizeNearest", args={"width_scale": 2.0, "height_scale": 2.0}, rank=4)
@@ -311,11 +350,14 @@ def top_k(rng):
 
 # ---------------------------------------------------------------------- reductions
 
-unary("ReduceFrontSum ReduceFrontMean ReduceFrontMax ReduceBackSum ReduceBackMean "
-      "ReduceBackMax", rank=2)
+unary(
+    "ReduceFrontSum ReduceFrontMean ReduceFrontMax ReduceBackSum ReduceBackMean ReduceBackMax",
+    rank=2,
+)
 unary("RowwiseMax ColwiseMax", rank=3)
-unary("ReduceL1 ReduceL2 ReduceMax ReduceMin", args={"axes": [(0,), (1,)], "keepdims": [0, 1]},
-      rank=2)
+unary(
+    "ReduceL1 ReduceL2 ReduceMax ReduceMin", args={"axes": [(0,), (1,)], "keepdims": [0, 1]}, rank=2
+)
 unary("ReduceSum ReduceMean", args={"axes": [(0,)], "keepdims": [0, 1]})
 unary("SumElements", args={"average": [0, 1]})
 unary("LpNorm", args={"p": [1, 2]})
@@ -370,6 +412,7 @@ def affine_channel(rng):
 
 # -------------------------------------------------------------------------- losses
 
+
 @recipe("SigmoidCrossEntropyWithLogits")
 def sigmoid_cross_entropy(rng):
     x = yield Want(rank=2)
@@ -407,6 +450,7 @@ def margin_ranking(rng):
 
 
 # ------------------------------------------------------------- rows, sparse gradients
+
 
 def row_numbers(rng, table, count) -> Want:
     return ints(*[rng.randrange(len(table)) for _ in range(count)])

@@ -18,8 +18,9 @@ SAME_TYPE = {1: "Sigmoid", 2: "Mul"}
 MOST_TRIES = 1500
 
 
-def shrink(case: Case, keeps: Callable[[Case], bool], limit: int = MOST_TRIES,
-           all_runs: bool = False) -> Case:
+def shrink(
+    case: Case, keeps: Callable[[Case], bool], limit: int = MOST_TRIES, all_runs: bool = False
+) -> Case:
     """The smallest case found for which `keeps` holds. It must hold for `case`."""
     tries, at, changed_since = 0, 0, False
     while True:
@@ -44,6 +45,7 @@ def runs(case: Case) -> bool:
 
 # ---------------------------------------------------------------------- one step less
 
+
 def smaller(case: Case, all_runs: bool) -> Iterator[Case]:
     if len(case.runs) > 1 and not all_runs:
         for i in range(len(case.runs)):
@@ -62,8 +64,11 @@ def fewer_ys(case: Case) -> Iterator[Case]:
     ys = case.ys
     for y in list(ys):
         if len(ys) > 1:
-            left = {k: v for k, v in ys.items() if k != y} if isinstance(ys, dict) else \
-                [k for k in ys if k != y]
+            left = (
+                {k: v for k, v in ys.items() if k != y}
+                if isinstance(ys, dict)
+                else [k for k in ys if k != y]
+            )
             yield rebuilt(case, ys=left)
     if isinstance(ys, dict):
         for y, given in ys.items():
@@ -81,8 +86,13 @@ def rebuilt(case: Case, net=None, ys=None, runs: Optional[list[Feeds]] = None) -
     for feeds in runs or case.runs:
         left = used(net, feeds)
         found.setdefault(str({k: v.tolist() for k, v in left.items()}), left)
-    return Case(net.SerializeToString(), case.ys if ys is None else ys, list(found.values()),
-                case.constants, case.name)
+    return Case(
+        net.SerializeToString(),
+        case.ys if ys is None else ys,
+        list(found.values()),
+        case.constants,
+        case.name,
+    )
 
 
 # ----------------------------------------------------------------- places in the net
@@ -126,7 +136,7 @@ def changed(case: Case, path: Path, change) -> Iterator[Case]:
     new = change(holder.op[path[-1]])
     if new is None:
         return
-    ops = list(holder.op[:path[-1]]) + new + list(holder.op[path[-1] + 1:])
+    ops = list(holder.op[: path[-1]]) + new + list(holder.op[path[-1] + 1 :])
     kept = [caffe2_pb2.OperatorDef.FromString(op.SerializeToString()) for op in ops]
     del holder.op[:]
     holder.op.extend(kept)
@@ -157,6 +167,7 @@ def with_missing(case: Case, net) -> list[Feeds]:
 
 
 # ------------------------------------------------------------------------- changes
+
 
 def drop(op):
     return []
@@ -215,8 +226,10 @@ def drop_output(op):
     """A local blob that an If names among its outputs, or an input only for its old value."""
     if op.type != "If":
         return None
-    reads = reads_and_writes(named_net(op, "then_net"))[0] | reads_and_writes(
-        named_net(op, "else_net"))[0]
+    reads = (
+        reads_and_writes(named_net(op, "then_net"))[0]
+        | reads_and_writes(named_net(op, "else_net"))[0]
+    )
     for blob in op.input[1:]:
         if blob not in reads and not blob.startswith("ws"):
             op.input.remove(blob)
@@ -227,8 +240,12 @@ def drop_output(op):
 def plainer(op):
     """A usual operator type in the place of a rare one."""
     wanted = SAME_TYPE.get(len(op.input))
-    if wanted in (None, op.type) or len(op.output) != 1 or nets_in(op) or \
-            op.type in ("CreateScope", "Sum", "Copy", "Scale", "Negative", "Sqr"):
+    if (
+        wanted in (None, op.type)
+        or len(op.output) != 1
+        or nets_in(op)
+        or op.type in ("CreateScope", "Sum", "Copy", "Scale", "Negative", "Sqr")
+    ):
         return None
     op.type = wanted
     del op.arg[:]
@@ -236,6 +253,7 @@ def plainer(op):
 
 
 # -------------------------------------------------- inputs and outputs of nets in nets
+
 
 def bindings(op) -> dict[str, str]:
     """Inner name -> outer name."""
@@ -261,18 +279,23 @@ def tidy(op) -> None:
         reads |= more[0]
         writes |= more[1]
     if op.type != "Do":
-        inputs = [n for i, n in enumerate(op.input)
-                  if i == 0 or n in reads or (n in op.output and n in writes)]
+        inputs = [
+            n
+            for i, n in enumerate(op.input)
+            if i == 0 or n in reads or (n in op.output and n in writes)
+        ]
         outputs = [n for n in dict.fromkeys([*op.output, *op.input[1:]]) if n in writes]
-        extra = [n for n in sorted(reads) if n not in inputs and op.type == "If"
-                 and n not in op.input]
+        extra = [
+            n for n in sorted(reads) if n not in inputs and op.type == "If" and n not in op.input
+        ]
         replace(op, inputs + [n for n in extra if not n.startswith("ws")], outputs)
         return
     bound = bindings(op)
     inner_of = {outer: inner for inner, outer in bound.items()}
     inputs = [n for n in op.input[:-1] if inner_of.get(n) in reads]
-    outputs = [n for n in dict.fromkeys([*op.output[:-1], *op.input[:-1]])
-               if inner_of.get(n) in writes]
+    outputs = [
+        n for n in dict.fromkeys([*op.output[:-1], *op.input[:-1]]) if inner_of.get(n) in writes
+    ]
     outer = inputs + outputs
     pairs = [(i, outer.index(o)) for i, o in bound.items() if o in outer]
     replace(op, [*inputs, op.input[-1]], [*outputs, op.output[-1]])

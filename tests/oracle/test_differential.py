@@ -23,8 +23,12 @@ def differential(*options: object) -> "subprocess.CompletedProcess[str]":
     # reference's answers depend on the hash seed.
     return subprocess.run(
         [sys.executable, "-m", "tests.oracle.differential", *map(str, options)],
-        cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": "0"}, capture_output=True, text=True,
-        timeout=280)
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
 
 
 def test_the_same_nets_every_time():

@@ -13,6 +13,7 @@ use foldhash::fast::FixedState;
 
 use crate::error::{Error, Kind, Result};
 
+pub mod in_place;
 pub mod row;
 pub mod schema;
 pub mod words;
