@@ -171,15 +171,16 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         let blobs = targets.iter().map(|target| target.blob);
         let table_len = session.table.len();
         let ssa = Ssa::play(net, &mut session.places, table_len, blobs, |place| places.push(place));
+        session.values.reserve(net.blobs().len());
         let nothing = Found { gradient: Gradient::None, version: VersionId(0), known: false };
         let mut walk = Self {
             found: vec![nothing; ssa.blobs.len()],
             producers: Producers::new(ssa.versions.len()),
             written_by: vec![u32::MAX; ssa.blobs.len()],
             gets: Vec::new(),
-            order: Vec::new(),
+            order: Vec::with_capacity(ssa.blobs.len()),
             handed_out: Vec::new(),
-            out: GradientNet::default(),
+            out: GradientNet::with_room(net.ops().len(), net.blobs().len()),
             shared: FxHashMap::default(),
             taken_up: FxHashSet::default(),
             checked: FxHashMap::default(),
@@ -255,6 +256,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             self.differentiate(op, &mut gets)?;
             self.hand_out(op, first, values, &gets);
             self.gets = gets;
+            self.release(op);
             self.session.path.pop();
         }
         self.accumulate(op)
@@ -639,6 +641,29 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         }
         let body = Body::Control(Box::new(control));
         self.out.push_refs(op_type, inputs, outputs, Some(op as u32), body);
+    }
+
+    /// The gradients of the outputs of an operator have served: their blobs may be overwritten.
+    fn release(&mut self, op: usize) {
+        if self.shared.is_empty() {
+            return;
+        }
+        for place in self.net.output_places(op) {
+            let version = self.ssa.at[place];
+            let found = self.found[self.ssa.versions[version.index()].place as usize];
+            if found.version != version {
+                continue;
+            }
+            for part in found.gradient.parts() {
+                let name = self.session.values.nominal_ref(part);
+                if let Some(holders) = self.shared.get_mut(&name) {
+                    holders.retain(|holder| *holder != version);
+                    if holders.is_empty() {
+                        self.shared.remove(&name);
+                    }
+                }
+            }
+        }
     }
 
     /// Called before operator `op` has something written to a blob called `name`: whoever still needs

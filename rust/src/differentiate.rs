@@ -128,7 +128,7 @@ impl<'a> Walk<'_, '_, 'a> {
         reads: Range<usize>,
         writes: Range<usize>,
     ) {
-        if self.lenient {
+        if self.lenient || !self.may_clash(&reads, &writes) {
             return;
         }
         // In lists of names, so that wide operators do not compare everything with everything.
@@ -171,6 +171,22 @@ impl<'a> Walk<'_, '_, 'a> {
                 self.out.refs[read] = Ref::Value(copy);
             }
         }
+    }
+
+    /// A first look, which most operators stop at.
+    fn may_clash(&self, reads: &Range<usize>, writes: &Range<usize>) -> bool {
+        const FEW: usize = 64;
+        let values = &self.session.values;
+        let [read, written] = [reads, writes].map(|places| &self.out.refs[places.clone()]);
+        read.len() * written.len() > FEW
+            || written.iter().any(|written| {
+                let name = values.nominal_ref(*written);
+                let clashes = |part: &Ref| match part {
+                    Ref::Value(value) => part != written && values.nominal(*value) == name,
+                    Ref::Blob(_) => false,
+                };
+                read.iter().any(clashes)
+            })
     }
 
     /// Whether an operator works in place on the blob whose gradient has this name.

@@ -78,6 +78,9 @@ impl<'e, 'a> Emitter<'e, 'a> {
 
     /// Pastes messages and strings of a forward operator, in the order of their numbers.
     fn paste(&mut self, forward: &OpRef<'a>, numbers: std::ops::RangeInclusive<u32>) {
+        if !forward.has_more {
+            return;
+        }
         let mut found: SmallVec<[(u32, &[u8]); 8]> = forward
             .fields()
             .filter(|field| {

@@ -95,6 +95,12 @@ impl Values {
         self.names.len() as u32
     }
 
+    /// Makes room for so many more values.
+    pub fn reserve(&mut self, more: usize) {
+        self.names.reserve(more);
+        self.nominal.reserve(more);
+    }
+
     /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
@@ -363,6 +369,15 @@ impl<'a> NetHead<'a> {
 }
 
 impl<'a> GradientNet<'a> {
+    /// A net with room for the gradient of a net of so many operators, inputs and outputs.
+    pub fn with_room(ops: usize, blobs: usize) -> Self {
+        Self {
+            ops: Vec::with_capacity(ops + ops / 4 + 1),
+            refs: Vec::with_capacity(2 * blobs),
+            args: Vec::new(),
+        }
+    }
+
     /// Appends an operator.
     pub fn push(
         &mut self,

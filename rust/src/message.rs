@@ -114,22 +114,26 @@ pub struct OpRef<'a> {
     pub bytes: &'a [u8],
     /// The operator type; empty where none is set.
     pub op_type: &'a [u8],
+    /// Whether there is an argument, a device option or an engine.
+    pub has_more: bool,
 }
 
 impl<'a> OpRef<'a> {
     /// Reads an operator, handing each input and each output to `blob` with `true` for an output.
     pub fn read(bytes: &'a [u8], mut blob: impl FnMut(&'a [u8], bool)) -> Result<Self> {
         let mut op_type: &[u8] = &[];
+        let mut has_more = false;
         for field in fields(bytes) {
             let field = field?;
             match (field.number, field.value) {
                 (op::INPUT, Value::Bytes(name)) => blob(name, false),
                 (op::OUTPUT, Value::Bytes(name)) => blob(name, true),
                 (op::TYPE, Value::Bytes(name)) => op_type = name,
+                (op::ARG..=op::ENGINE, _) => has_more = true,
                 _ => {}
             }
         }
-        Ok(Self { bytes, op_type })
+        Ok(Self { bytes, op_type, has_more })
     }
 
     /// All fields, raw. `read` has been through them, so they are well-formed.
@@ -139,7 +143,8 @@ impl<'a> OpRef<'a> {
 
     /// The arguments, in order.
     pub fn args(&self) -> impl Iterator<Item = ArgRef<'a>> {
-        self.fields()
+        let fields = self.has_more.then(|| self.fields()).into_iter().flatten();
+        fields
             .filter(|field| field.number == op::ARG)
             .filter_map(|field| Some(ArgRef { bytes: payload(&field)?, raw: field.raw }))
     }
@@ -159,6 +164,9 @@ impl<'a> OpRef<'a> {
 
     /// The device option; `None` where it is not set.
     pub fn device(&self) -> Option<Cow<'a, [u8]>> {
+        if !self.has_more {
+            return None;
+        }
         merged(self.fields().filter(|field| field.number == op::DEVICE_OPTION))
     }
 }

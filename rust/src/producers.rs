@@ -50,7 +50,7 @@ impl Producers {
     pub fn new(versions: usize) -> Self {
         Self {
             heads: vec![Head { first: END, last: END, count: 0, settled: false }; versions],
-            entries: Vec::new(),
+            entries: Vec::with_capacity(versions),
         }
     }
 

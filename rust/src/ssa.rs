@@ -71,8 +71,8 @@ impl Ssa {
         let mut ssa = Self {
             versions: Vec::with_capacity(net.blobs().len()),
             at: Vec::with_capacity(net.blobs().len()),
-            blobs: Vec::new(),
-            current: Vec::new(),
+            blobs: Vec::with_capacity(net.blobs().len()),
+            current: Vec::with_capacity(net.blobs().len()),
         };
         for op in 0..net.ops().len() {
             for blob in net.inputs(op) {
