@@ -18,6 +18,7 @@ import json
 import pathlib
 import re
 import sys
+import textwrap
 
 import ctrlgrad
 
@@ -180,17 +181,19 @@ def gradient(value):
 
 
 def answer_lines(case, ops, grads, proto):
-    """Gradient operators, and the gradients of what the forward net only reads."""
+    """Gradient operators, and the gradients of the blobs that come into the net."""
     if case["kind"] == "net":
         forward = canonical.forward_net(case, proto.NetDef).op
-        made = {name for op in forward for name in op.output}
-        pairs = [(str(blob), value) for blob, value in grads.items()]
-        pairs = [pair for pair in pairs if pair[0] not in made] or pairs
+        grads = {str(blob): value for blob, value in grads.items()}
     else:
-        inputs = canonical.parse_text(case["op"], proto.OperatorDef).input
-        pairs = list(zip(inputs, grads))
-    # A map has no order, and Caffe2's has one of its own; that of the operators is found again.
-    found = [target(b, canonical.gradient(g)) for b, g in pairs if g is not None]
+        forward = [canonical.parse_text(case["op"], proto.OperatorDef)]
+        grads = dict(zip(forward[0].input, grads))
+    # In the order of the net: the map's own is not the same in each process of Caffe2.
+    first, made = {}, set()
+    for op in forward:
+        first.update((blob, None) for blob in op.input if blob not in made)
+        made.update(op.output)
+    found = [target(b, canonical.gradient(grads[b])) for b in first if grads.get(b) is not None]
     return [*lines_of(ops), "gradients  " + (", ".join(found) or "none")]
 
 
@@ -208,13 +211,8 @@ def our_lines(case, proto):
     return answer_lines(case, ops, grads, proto)
 
 
-def wrapped(text, width=96):
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) > width:
-            lines.append("   ")
-        lines[-1] += (" " if lines[-1] else "") + word
-    return lines
+def wrapped(text):
+    return textwrap.wrap(text, 96, subsequent_indent="    ", break_on_hyphens=False)
 
 
 # --------------------------------------------------------------- numbers
@@ -274,12 +272,13 @@ HEAD = """\
 The reference is Caffe2 as it is in the package torch 1.10.2. Where its answer is right, ctrlgrad
 gives the same one. Where it is wrong, ctrlgrad gives the right one, or an error where the
 operators that exist cannot express one. This page lists every kind that is known: %(kinds)d
-kinds, shown by %(golden)d recorded cases and %(further)d further nets. There is no switch to get
-the wrong answer back.
+kinds, shown by %(golden)d recorded cases and %(further)d further nets. In the last %(strict)d of
+them it is ctrlgrad that could do better: it refuses what it need not. There is no switch to get
+the wrong answers back.
 
 That an answer is wrong was measured: Caffe2 itself ran the net and the gradient operators, and
 the gradients were compared with central differences ("by differences"). Where there are numbers,
-the answer of ctrlgrad was run in the same way. It gives the numbers by differences.
+and ctrlgrad answers, its operators were run in the same way and gave the numbers by differences.
 
 How to read the nets:
 
@@ -290,7 +289,7 @@ How to read the nets:
 - A Do binds inner blobs to outer ones of the same name; other bindings stand behind `[net]`, as
   `inner = outer`. `y/IN` and `x/OUT` stand for the long names that the gradient of a Do has for
   the gradients that come in and go out.
-- `gradients` is the part of the map that speaks of blobs which the net only reads.
+- `gradients` is the part of the map that speaks of the blobs that come into the net.
 
 To see a case whole, look for its name in [tests/golden](../tests/golden/FORMAT.md).
 """
@@ -323,7 +322,12 @@ def document(source=None):
         )
     kinds = [kind for part in source["sections"] for kind in part["kinds"]]
     further = sum(1 for kind in kinds if "net" in kind)
-    out = [HEAD % {"kinds": len(kinds), "golden": len(listed), "further": further}]
+    out = [HEAD % {
+        "kinds": len(kinds),
+        "golden": len(listed),
+        "further": further,
+        "strict": len(source["sections"][-1]["kinds"]),
+    }]  # fmt: skip
     for part in source["sections"]:
         out.append("- [%s](#%s)" % (part["title"], anchor(part["title"])))
         for kind in part["kinds"]:
@@ -333,12 +337,16 @@ def document(source=None):
     for part in source["sections"]:
         out += ["## " + part["title"], ""]
         if part.get("about"):
-            out += [part["about"], ""]
+            out += [filled(part["about"]), ""]
         for kind in part["kinds"]:
             out += section(kind, golden)
-    out += ["## " + last["title"], "", last["about"], ""]
+    out += ["## " + last["title"], "", filled(last["about"]), ""]
     out += ["- " + line for line in last["list"]]
     return "\n".join(out) + "\n"
+
+
+def filled(text):
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def anchor(title):
@@ -356,7 +364,7 @@ def section(kind, golden):
         case = golden[kind["cases"][0]]
         reference = recorded_lines(case, case["reference"], proto)
         why = kind.get("why") or case["reference_is_wrong"]
-    out += [why, ""] + block(question_lines(case, proto))
+    out += [filled(why), "", *block(question_lines(case, proto))]
     out += ["Caffe2:", "", *block(reference)]
     if "scope" in case:
         # Without Caffe2 there is no scope to be in.

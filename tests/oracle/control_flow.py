@@ -177,7 +177,7 @@ def add_if(draft: Draft) -> None:
         reads.update(write_branch(draft, args, name, written[name], outputs, local))
     for name, _ in targets:
         everywhere = len(branches) == 2 and all(name in dict(written[b]) for b in branches)
-        if name in draft.values and not everywhere and world.chance(0.95):
+        if name in draft.values and not everywhere:
             reads[name] = None  # its old value counts where no branch writes it
     if world.chance(0.5):
         outputs.update(dict.fromkeys((n for n in local if n not in outputs), None))

@@ -56,7 +56,7 @@ def smaller(case: Case, all_runs: bool) -> Iterator[Case]:
             yield from changed(case, path, change)
     yield from fewer_ys(case)
     for path in paths(net):
-        for change in (drop_else, drop_last_input, drop_first_input, drop_output, plainer):
+        for change in (drop_else, drop_last_input, drop_first_input, drop_unread_input, plainer):
             yield from changed(case, path, change)
 
 
@@ -222,8 +222,8 @@ def drop_first_input(op):
     return [op]
 
 
-def drop_output(op):
-    """A local blob that an If names among its outputs, or an input only for its old value."""
+def drop_unread_input(op):
+    """An input of an If that its branches do not read, nor write over."""
     if op.type != "If":
         return None
     reads = (
@@ -231,7 +231,7 @@ def drop_output(op):
         | reads_and_writes(named_net(op, "else_net"))[0]
     )
     for blob in op.input[1:]:
-        if blob not in reads and not blob.startswith("ws"):
+        if blob not in reads and blob not in op.output:
             op.input.remove(blob)
             return [op]
     return None

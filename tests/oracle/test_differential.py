@@ -43,11 +43,14 @@ def test_other_nets_every_time():
     print("seed", seed)
     done = differential("--seed", seed, "--nets", 1000)
     print(done.stdout)
-    assert done.returncode == 0, "seed %d\n%s" % (seed, done.stdout + done.stderr)
+    # Of nets that nobody has looked at yet: no wrong answer. A refusal is for a person to judge.
+    assert done.returncode in (0, 2), "seed %d\n%s" % (seed, done.stdout + done.stderr)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_referee_replaces_a_child_that_hangs_or_dies():
-    judge = pytest.importorskip("oracle.judge")
+    from . import judge
+
     referee = judge.Referee(seconds=0.5)
     try:
         with pytest.raises(judge.Gone, match=judge.HANGS):

@@ -1,5 +1,6 @@
 """Puts a few operators where they may stand: at the top, or inside a Do, If or While."""
 
+import play
 from nets import do, if_, net, op
 
 
@@ -89,3 +90,15 @@ STEERING = [
     {"cond": cond, "turns": turns, "one": 1, "zero": 0, "more": False}
     for cond, turns in [(True, 0), (False, 1), (True, 2)]
 ]
+
+
+def feeds(forward, steering):
+    """Numbers for what the net reads from outside."""
+    names = play.read_from_outside(forward)
+    return {**{name: 0.3 + 0.37 * k for k, name in enumerate(names)}, **steering}
+
+
+def assert_right(forward, ys):
+    """The gradients of all that comes in are what central differences say, whatever way is taken."""
+    for steering in STEERING:
+        assert play.wrong(forward, feeds(forward, steering), ys) == {}, steering
