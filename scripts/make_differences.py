@@ -316,7 +316,7 @@ def document(source=None):
     missing = sorted(set(golden) - set(listed))
     if doubled or strange or missing:
         raise SystemExit(
-            "docs/differences.json: each golden case with reference_is_wrong must stand in one kind\n"
+            "docs/differences.json: each case with reference_is_wrong must stand in just one kind\n"
             "  not in any kind: %s\n  in several: %s\n  no such case: %s"
             % (", ".join(missing) or "-", ", ".join(doubled) or "-", ", ".join(strange) or "-")
         )
@@ -411,6 +411,7 @@ def ask_caffe2():
     sys.path.insert(0, str(ROOT))
     import numpy as np
     from caffe2.proto import caffe2_pb2
+
     from tests.oracle import judge
     from tests.oracle.generate import Case
 

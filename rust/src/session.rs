@@ -72,6 +72,8 @@ pub struct Session<'s, 'a> {
     pub path: Vec<u32>,
     /// How many loops have had a gradient: their condition nets are numbered.
     pub loops: u32,
+    /// How often what is being differentiated has been before, at the most.
+    pub again: u32,
 }
 
 impl<'s, 'a> Session<'s, 'a> {
@@ -85,6 +87,7 @@ impl<'s, 'a> Session<'s, 'a> {
             answer: Answer::default(),
             path: Vec::new(),
             loops: 0,
+            again: 1,
         }
     }
 
@@ -109,6 +112,16 @@ impl<'s, 'a> Session<'s, 'a> {
             };
             self.table.name(id).to_vec()
         };
+        match gradient {
+            Gradient::None => Named::None,
+            Gradient::Dense(part) => Named::Dense(name(part)),
+            Gradient::Sparse(indices, values) => Named::Sparse(name(indices), name(values)),
+        }
+    }
+
+    /// A gradient under the names that it was made under.
+    pub fn first_named(&self, gradient: Gradient) -> Named {
+        let name = |part| self.table.name(self.values.nominal_ref(part)).to_vec();
         match gradient {
             Gradient::None => Named::None,
             Gradient::Dense(part) => Named::Dense(name(part)),

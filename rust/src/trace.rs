@@ -63,7 +63,7 @@ pub fn trace(ops: &[&[u8]], ys: &[Y], hook: &mut dyn Hook) -> Result<Trace> {
                 let made =
                     |value: Option<ValueId>| value.and_then(|value| makers.get(&value).copied());
                 Entry {
-                    gradient: session.named(producer.gradient),
+                    gradient: session.first_named(producer.gradient),
                     made: made(producer.made),
                     made_values: made(producer.made_values),
                     forward: match producer.origin {

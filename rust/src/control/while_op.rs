@@ -11,7 +11,7 @@ use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::makers::{self, Entry};
-use crate::message::OpRef;
+use crate::message::NetRef;
 use crate::net::Net;
 
 use super::branch::{Branch, Outputs};
@@ -32,23 +32,97 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
     let body = Net::read(forward, &mut walk.session.table)?;
     let workspace = check_body(&body)?;
 
-    // What a seed is finally called shows when the loop has been differentiated.
-    let placeholders: Vec<Seed> = seeds
-        .iter()
-        .map(|seed| Seed { output: seed.output, gradient: Ref::Value(apart(walk, seed)) })
-        .collect();
+    let turns_again = turns_again(walk, op, &body)?;
+    let (seeds, mut branch) = differentiate_body(walk, op, forward, &body, seeds, turns_again)?;
+    let takes_up = branch.writes().any(|part| part == Ref::Blob(workspace));
+    if !takes_up {
+        push_taking_up(walk, &body, workspace, &mut branch)?;
+    }
+    if turns_again {
+        check_turns(walk, op, &body, &branch)?;
+    }
+    Loop::new(walk, op, workspace, turns_again, seeds, branch).finish()
+}
+
+/// What a turn of the gradient loop starts from.
+#[derive(Clone, Copy)]
+struct Start {
+    /// The blob that it is the gradient of.
+    blob: BlobId,
+    /// Its gradient behind the loop. A blob that goes from turn to turn may have none: zero.
+    behind: Option<Ref>,
+    /// The value that the turns start from. What it is finally called shows when the loop has been
+    /// differentiated.
+    value: ValueId,
+}
+
+/// Differentiates the body. A blob that the body changes and that gets a gradient in a turn hands it
+/// on to the turn before, so it is started from as well, with zero: the body is differentiated again
+/// until there is no such blob.
+fn differentiate_body<'a>(
+    walk: &mut Walk<'_, '_, 'a>,
+    op: usize,
+    forward: NetRef<'a>,
+    body: &Net<'a>,
+    seeds: Vec<Seed>,
+    turns_again: bool,
+) -> Result<(Vec<Start>, Branch<'a>)> {
+    let mut starts: Vec<Start> = Vec::with_capacity(seeds.len());
+    for seed in &seeds {
+        let (blob, behind) = (seed.output, Some(seed.gradient));
+        starts.push(Start { blob, behind, value: apart(walk, seed) });
+    }
     // What the body writes comes in from the turn before.
     let mut indifferent = walk.indifferent_before(op);
     for written in body.outputs(0) {
         indifferent.remove(written);
     }
-    let mut branch = Branch::differentiate(walk, op, forward, &placeholders, indifferent)?;
-    let takes_up = branch.writes().any(|part| part == Ref::Blob(workspace));
-    if !takes_up {
-        push_taking_up(walk, &body, workspace, &mut branch)?;
+    let (loops, again) = (walk.session.loops, walk.session.again);
+    loop {
+        let inside: Vec<Seed> = starts
+            .iter()
+            .map(|start| Seed { output: start.blob, gradient: Ref::Value(start.value) })
+            .collect();
+        let branch = Branch::differentiate(walk, op, forward, &inside, indifferent.clone())?;
+        let started: FxHashSet<BlobId> = starts.iter().map(|start| start.blob).collect();
+        let written: FxHashSet<BlobId> = body.outputs(0).iter().copied().collect();
+        let incoming = branch.incoming.iter().map(|(blob, _)| *blob);
+        let carried: Vec<BlobId> = incoming
+            .filter(|blob| turns_again && written.contains(blob) && !started.contains(blob))
+            .collect();
+        if carried.is_empty() {
+            walk.session.again = again;
+            return Ok((starts, branch));
+        }
+        // Loops inside of loops would each do their work again: the product is kept in bounds.
+        walk.session.again *= 2;
+        if walk.session.again > MOST_AGAIN {
+            return Err(too_entangled(walk, carried[0]));
+        }
+        walk.session.loops = loops;
+        for blob in carried {
+            let gradient = walk.session.table.gradient(blob);
+            let suffix = [b"_", walk.session.table.name(gradient), b"_DEDUP"].concat();
+            let name = walk.session.table.suffixed(blob, &suffix);
+            starts.push(Start { blob, behind: None, value: walk.session.values.add(name) });
+        }
     }
-    let turns_again = check_turns(walk, op, &view, &body, &branch)?;
-    Loop::new(walk, op, workspace, turns_again, seeds, placeholders, branch).finish()
+}
+
+/// How often, at the most, the body of a loop inside of loops is differentiated again.
+const MOST_AGAIN: u32 = 1 << 10;
+
+fn too_entangled(walk: &Walk<'_, '_, '_>, blob: BlobId) -> Error {
+    Error::new(
+        Kind::Inexpressible,
+        format!(
+            "{:?} goes from turn to turn in loops inside of loops, and gets its gradient by way of too \
+             many other blobs that do",
+            walk.session.shown(blob)
+        ),
+    )
+    .hint("make the blobs that go from turn to turn targets, with gradients of zeros")
+    .blob(walk.session.table.name(blob))
 }
 
 /// The body must be a single Do that makes a new workspace for each turn.
@@ -105,56 +179,39 @@ fn push_taking_up<'a>(
     Ok(())
 }
 
-/// Refuses loops whose turns the gradient cannot tell apart. Says whether there can be several at all:
-/// where nothing changes the condition there is no turn, or no end.
+/// Whether there can be several turns: where nothing changes the condition there is none, or no end.
+fn turns_again<'a>(walk: &mut Walk<'_, '_, 'a>, op: usize, body: &Net<'a>) -> Result<bool> {
+    let condition = walk.net.inputs(op)[0];
+    let view = walk.net.ops()[op].view;
+    Ok(net_argument(walk, &view, "cond_net")?.is_some() || body.outputs(0).contains(&condition))
+}
+
+/// Refuses loops whose turns the gradient cannot tell apart.
 fn check_turns<'a>(
     walk: &mut Walk<'_, '_, 'a>,
     op: usize,
-    view: &OpRef<'a>,
     body: &Net<'a>,
     branch: &Branch<'a>,
-) -> Result<bool> {
-    let condition = walk.net.inputs(op)[0];
-    let body_writes = body.outputs(0);
-    let condition_net = match net_argument(walk, view, "cond_net")? {
-        Some(net) => Some(Net::read(net, &mut walk.session.table)?),
-        None => None,
-    };
-    if let Some(net) = &condition_net {
-        let touched: FxHashSet<BlobId> =
-            branch.final_gradients.iter().map(|(blob, _)| *blob).collect();
-        for (at, written) in
-            (0..net.ops().len()).flat_map(|at| net.outputs(at).iter().map(move |blob| (at, blob)))
-        {
-            let silent = matches!(makers::lookup(net.ops()[at].view.op_type), Entry::Silent);
-            if touched.contains(written) && !silent {
-                return Err(Error::new(
-                    Kind::Inexpressible,
-                    format!(
-                        "the condition net writes {:?}, which the gradient goes through",
-                        walk.session.shown(*written)
-                    ),
-                )
-                .hint("move that operator into the body of the loop")
-                .blob(walk.session.table.name(*written)));
-            }
-        }
+) -> Result<()> {
+    let view = walk.net.ops()[op].view;
+    if let Some(net) = net_argument(walk, &view, "cond_net")? {
+        let net = Net::read(net, &mut walk.session.table)?;
+        check_condition_net(walk, &net, branch)?;
     }
-    let may_turn_again = condition_net.is_some() || body_writes.contains(&condition);
     let copies = body.ops()[0].view.args().any(|argument| {
         argument.name() == b"copy_external_blobs" && argument.i().is_some_and(|flag| flag != 0)
     });
-    if copies || !may_turn_again {
-        return Ok(may_turn_again);
+    if copies {
+        return Ok(());
     }
+    let Some((workspace, written)) = body.outputs(0).split_last() else { return Ok(()) };
+    let written: FxHashSet<&BlobId> = written.iter().collect();
     let changing = branch.reads().into_iter().find_map(|part| match part {
-        Ref::Blob(blob) if Some(&blob) != body_writes.last() && body_writes.contains(&blob) => {
-            Some(blob)
-        }
+        Ref::Blob(blob) if blob != *workspace && written.contains(&blob) => Some(blob),
         _ => None,
     });
     match changing {
-        None => Ok(true),
+        None => Ok(()),
         Some(blob) => Err(Error::new(
             Kind::Inexpressible,
             format!(
@@ -168,19 +225,44 @@ fn check_turns<'a>(
     }
 }
 
+/// The condition net runs between the turns, and has no gradient.
+fn check_condition_net(
+    walk: &Walk<'_, '_, '_>,
+    net: &Net<'_>,
+    branch: &Branch<'_>,
+) -> Result<()> {
+    let touched: FxHashSet<BlobId> = branch.final_gradients.iter().map(|(blob, _)| *blob).collect();
+    let loud = (0..net.ops().len())
+        .filter(|at| !matches!(makers::lookup(net.ops()[*at].view.op_type), Entry::Silent));
+    match loud.flat_map(|at| net.outputs(at)).find(|blob| touched.contains(blob)) {
+        None => Ok(()),
+        Some(written) => Err(Error::new(
+            Kind::Inexpressible,
+            format!(
+                "the condition net writes {:?}, which the gradient goes through",
+                walk.session.shown(*written)
+            ),
+        )
+        .hint("move that operator into the body of the loop")
+        .blob(walk.session.table.name(*written))),
+    }
+}
+
 /// A gradient loop under construction.
 struct Loop<'l, 'w, 's, 'a> {
     walk: &'l mut Walk<'w, 's, 'a>,
     op: usize,
     workspace: BlobId,
     turns_again: bool,
-    seeds: Vec<Seed>,
-    placeholders: Vec<Seed>,
+    starts: Vec<Start>,
     branch: Branch<'a>,
     outputs: Outputs,
     /// Blobs whose gradient goes from turn to turn: where it starts from, and where a turn leaves it.
-    carried: Vec<(Ref, ValueId)>,
-    /// Values that start at zero, and the blobs that give the shape.
+    carried: Vec<(ValueId, ValueId)>,
+    /// What the turns start from and has no gradient behind the loop, with the blobs that give the
+    /// shape.
+    zero_starts: Vec<(BlobId, ValueId)>,
+    /// Sums over the turns, with the blobs that give the shape.
     zeros: Vec<(BlobId, ValueId)>,
     /// Operators behind the body's gradient in each turn.
     tail: GradientNet<'a>,
@@ -193,8 +275,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         op: usize,
         workspace: BlobId,
         turns_again: bool,
-        seeds: Vec<Seed>,
-        placeholders: Vec<Seed>,
+        starts: Vec<Start>,
         branch: Branch<'a>,
     ) -> Self {
         Self {
@@ -202,11 +283,11 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
             op,
             workspace,
             turns_again,
-            seeds,
-            placeholders,
+            starts,
             branch,
             outputs: Outputs::default(),
             carried: Vec::new(),
+            zero_starts: Vec::new(),
             zeros: Vec::new(),
             tail: GradientNet::default(),
             looks_at: Vec::new(),
@@ -216,10 +297,8 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
     fn finish(mut self) -> Result<Vec<Gradient>> {
         let incoming: rustc_hash::FxHashMap<BlobId, Gradient> =
             self.branch.incoming.iter().copied().collect();
-        let is_seed: FxHashSet<BlobId> = self.seeds.iter().map(|seed| seed.output).collect();
+        let is_seed: FxHashSet<BlobId> = self.starts.iter().map(|start| start.blob).collect();
         let mut gradients = rustc_hash::FxHashMap::default();
-        self.check_carried(&incoming, &is_seed)?;
-
         self.check_unlisted()?;
 
         // Summands first: what a net writes is taken in under the names that there are by then.
@@ -242,59 +321,33 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
             gradients.insert(blob, Gradient::Dense(Ref::Value(sum)));
             self.outputs.insert(self.walk.session.values.nominal(sum), sum);
         }
-        for at in 0..self.placeholders.len() {
-            let Seed { output, gradient: start } = self.placeholders[at];
-            let value = match incoming.get(&output) {
-                Some(Gradient::Dense(part)) if *part == start => {
-                    gradients.insert(output, Gradient::Dense(self.seeds[at].gradient));
+        for Start { blob, behind, value: start } in self.starts.clone() {
+            let value = match (incoming.get(&blob), behind) {
+                (Some(Gradient::Dense(part)), Some(behind)) if *part == Ref::Value(start) => {
+                    gradients.insert(blob, Gradient::Dense(behind));
                     continue;
                 }
-                Some(Gradient::Dense(Ref::Value(value)))
+                (Some(Gradient::Dense(Ref::Value(value))), _)
                     if self.branch.makes(Ref::Value(*value)) =>
                 {
                     let session = &mut *self.walk.session;
                     let name = session.values.provisional(*value, &mut session.table);
                     self.outputs.named(self.walk, name)
                 }
-                Some(Gradient::None) | None if !self.turns_again => {
-                    gradients.insert(output, Gradient::Dense(self.seeds[at].gradient));
+                (Some(Gradient::None) | None, Some(behind)) if !self.turns_again => {
+                    gradients.insert(blob, Gradient::Dense(behind));
                     continue;
                 }
-                Some(Gradient::None) | None => self.forgotten(output),
-                Some(_) => return Err(self.sparse_between_turns(output)),
+                (Some(Gradient::None) | None, _) => self.forgotten(blob),
+                (Some(_), _) => return Err(self.sparse_between_turns(blob)),
             };
-            gradients.insert(output, Gradient::Dense(Ref::Value(value)));
+            gradients.insert(blob, Gradient::Dense(Ref::Value(value)));
             self.carried.push((start, value));
         }
-        self.settle_seeds(&mut gradients);
+        self.settle_seeds(&gradients);
         self.push()?;
         let inputs = self.walk.net.inputs(self.op);
         Ok(inputs.iter().map(|blob| gradients.get(blob).copied().unwrap_or_default()).collect())
-    }
-
-    /// A blob that the body changes and that takes part in the gradient without having one behind the
-    /// loop: the gradient that one turn gives it is what the turn before starts from.
-    fn check_carried(
-        &self,
-        incoming: &rustc_hash::FxHashMap<BlobId, Gradient>,
-        is_seed: &FxHashSet<BlobId>,
-    ) -> Result<()> {
-        for output in self.walk.net.outputs(self.op).iter().filter(|_| self.turns_again) {
-            let gets = incoming.get(output).is_some_and(|gradient| !gradient.is_none());
-            if gets && !is_seed.contains(output) {
-                return Err(Error::new(
-                    Kind::Inexpressible,
-                    format!(
-                        "{:?} goes from turn to turn and gets a gradient in each, but has none behind \
-                         the loop",
-                        self.walk.session.shown(*output)
-                    ),
-                )
-                .hint("give a gradient of zeros for it: make it a target whose gradient is zero")
-                .blob(self.walk.session.table.name(*output)));
-            }
-        }
-        Ok(())
     }
 
     /// With no turn at all an output keeps its value, and a blob that a turn reads gets a gradient:
@@ -305,8 +358,8 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         }
         let listed: FxHashSet<BlobId> = self.walk.net.inputs(self.op).iter().copied().collect();
         let matter = self.walk.matter_before(self.op);
-        let is_seed: FxHashSet<BlobId> = self.seeds.iter().map(|seed| seed.output).collect();
-        let kept = self.seeds.iter().map(|seed| seed.output).filter(|blob| matter.contains(blob));
+        let is_seed: FxHashSet<BlobId> = self.starts.iter().map(|start| start.blob).collect();
+        let kept = self.starts.iter().map(|start| start.blob).filter(|blob| matter.contains(blob));
         let read = self.branch.incoming.iter().map(|(blob, _)| *blob);
         let read = read.filter(|blob| !is_seed.contains(blob));
         match read.chain(kept).find(|blob| !listed.contains(blob)) {
@@ -362,20 +415,22 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
 
     /// Decides which seeds can be used as they are. A loop writes into those that are carried; so
     /// what others need, or what another blob of the loop is called, is copied first.
-    fn settle_seeds(&mut self, gradients: &mut rustc_hash::FxHashMap<BlobId, Gradient>) {
+    fn settle_seeds(&mut self, gradients: &rustc_hash::FxHashMap<BlobId, Gradient>) {
         let mut taken = FxHashSet::default();
-        for (seed, placeholder) in self.seeds.iter().zip(&self.placeholders) {
-            let Ref::Value(place) = placeholder.gradient else { continue };
-            let name = self.walk.session.values.nominal_ref(seed.gradient);
-            let is_carried = self.carried.iter().any(|(start, _)| *start == placeholder.gradient);
-            let mine = gradients.get(&seed.output).copied();
-            let is_handed_on = mine == Some(Gradient::Dense(seed.gradient));
+        let carried: FxHashSet<ValueId> = self.carried.iter().map(|(start, _)| *start).collect();
+        for Start { blob, behind, value } in self.starts.clone() {
+            let Some(behind) = behind else {
+                self.zero_starts.push((blob, value));
+                continue;
+            };
+            let name = self.walk.session.values.nominal_ref(behind);
+            let is_handed_on = gradients.get(&blob) == Some(&Gradient::Dense(behind));
             let clashes = !taken.insert(name)
                 || self.outputs.writes(name)
-                || (is_carried && self.walk.is_needed_by_others(self.op, name));
-            match (clashes && !is_handed_on, seed.gradient) {
-                (false, Ref::Value(value)) => self.walk.session.values.same(place, value),
-                _ => self.walk.out.copy(seed.gradient, place, false, None, Some(self.op as u32)),
+                || (carried.contains(&value) && self.walk.is_needed_by_others(self.op, name));
+            match (clashes && !is_handed_on, behind) {
+                (false, Ref::Value(behind)) => self.walk.session.values.same(value, behind),
+                _ => self.walk.out.copy(behind, value, false, None, Some(self.op as u32)),
             }
         }
     }
@@ -384,7 +439,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         let this = self;
         let op = this.op;
         let values = &this.walk.session.values;
-        let starts = this.carried.iter().map(|(start, _)| values.canonical(*start));
+        let starts = this.carried.iter().map(|(start, _)| values.canonical(Ref::Value(*start)));
         let changes: Vec<Ref> = starts.chain(this.branch.changes()).collect();
         this.walk.protect_outputs(op, &this.outputs.order, &changes);
         let head = NetHead::of(this.branch.forward, "_grad");
@@ -401,19 +456,15 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         let forward = Some(op as u32);
         this.walk.out.push(b"HasScope", [workspace], [cond], forward, plain());
         for (start, value) in &this.carried {
-            let Ref::Value(start_value) = start else { continue };
-            cond_net.push(b"Copy", [Ref::Value(*value)], [*start_value], None, plain());
+            cond_net.push(b"Copy", [Ref::Value(*value)], [*start], None, plain());
             external_inputs.push(Ref::Value(*value));
-            this.walk.out.push(b"Copy", [*start], [*value], forward, plain());
         }
-        let versions = this.walk.input_versions(op);
-        for (blob, value) in &this.zeros {
-            let like = match versions.get(blob) {
-                Some(version) => this.walk.shape(op, *version)?,
-                None => Ref::Blob(*blob),
-            };
-            this.walk.out.fill(like, 0.0, *value, false, None, forward);
+        let (zero_starts, zeros) = (std::mem::take(&mut this.zero_starts), std::mem::take(&mut this.zeros));
+        this.fill(&zero_starts)?;
+        for (start, value) in &this.carried {
+            this.walk.out.push(b"Copy", [Ref::Value(*start)], [*value], forward, plain());
         }
+        this.fill(&zeros)?;
 
         let mut inputs = vec![Ref::Value(cond)];
         let mut met = FxHashSet::default();
@@ -424,7 +475,8 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
                 inputs.push(part);
             }
         }
-        inputs.extend(this.zeros.iter().map(|(_, value)| Ref::Value(*value)));
+        let sums = zeros.iter().map(|(_, value)| Ref::Value(*value));
+        inputs.extend(sums.filter(|sum| met.insert(*sum)));
         let mut loop_net = std::mem::take(&mut this.branch.net);
         loop_net.append(std::mem::take(&mut this.tail));
         let cond_head = NetHead {
@@ -445,6 +497,18 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         };
         let outputs = std::mem::take(&mut this.outputs.order);
         this.walk.push_control(op, b"While", inputs, outputs, control);
+        Ok(())
+    }
+
+    fn fill(&mut self, zeros: &[(BlobId, ValueId)]) -> Result<()> {
+        let versions = self.walk.input_versions(self.op);
+        for (blob, value) in zeros {
+            let like = match versions.get(blob) {
+                Some(version) => self.walk.shape(self.op, *version)?,
+                None => Ref::Blob(*blob),
+            };
+            self.walk.out.fill(like, 0.0, *value, false, None, Some(self.op as u32));
+        }
         Ok(())
     }
 
