@@ -252,14 +252,13 @@ def slope(objective, still: np.ndarray, blob: str, value: np.ndarray, at):
         return objective(blob, there)
 
     central, jump = [], []
-    for step in (2 * STEP, STEP):
+    for step in (2 * STEP, STEP, STEP / 4):
         right, left = moved(step), moved(-step)
         central.append((right - left) / (2 * step))
         jump.append((right + left - 2 * still) / step)  # of a smooth function: goes with the step
-    wide, narrow = central
     kink = (np.abs(jump[1]) > 0.02) & (np.abs(jump[0]) < 1.5 * np.abs(jump[1]))
-    bent = not np.allclose(narrow, wide, rtol=3e-2, atol=1e-2)
-    return (4 * narrow - wide) / 3, bent or kink.any()
+    bent = not all(np.allclose(c, central[1], rtol=3e-2, atol=1e-2) for c in central)
+    return (4 * central[1] - central[0]) / 3, bent or kink.any()
 
 
 # -------------------------------------------------------------------------- verdict

@@ -8,19 +8,20 @@ def scope(ws="ws"):
     return op("CreateScope", "", ws)
 
 
-def while_(body, inputs, outputs, keep=True):
+def while_(body, inputs, outputs, keep=True, ws="ws"):
     """A While of `turns` turns (a blob that counts down) around a Do of this net.
 
     keep: whether the workspace of each turn keeps its values of outer blobs.
     """
     turn = do(body, inputs, outputs)
+    turn.input[-1] = turn.output[-1] = ws
     if keep:
         turn.arg.add(name="copy_external_blobs").i = 1
     count = net(op("Sub", "turns one", "turns"), op("LE", "zero turns", "more"), name="count")
     return op(
         "While",
-        ["more", *names(inputs), "ws", "turns", "one", "zero"],
-        [*names(outputs), "ws", "turns", "more"],
+        ["more", *names(inputs), ws, "turns", "one", "zero"],
+        [*names(outputs), ws, "turns", "more"],
         loop_net=net(turn, name="loop"),
         cond_net=count,
     )

@@ -34,7 +34,11 @@ KINDS = {
     "Do in place": (["y"], [do_shell(["y"], ["y"])], UPDATE),
     "then": (["x", "y"], [if_shell("then_net", ["x", "y"], ["y"])], RELU),
     "then without y": (["x", "y"], [if_shell("then_net", ["x"], ["y"])], RELU),
-    "else": (["x", "y"], [if_shell("else_net", ["x", "y"], ["y"], OTHER[:0] + wire.net_arg("then_net", b""))], RELU),
+    "else": (
+        ["x", "y"],
+        [if_shell("else_net", ["x", "y"], ["y"], OTHER[:0] + wire.net_arg("then_net", b""))],
+        RELU,
+    ),
     "then and else": (["x", "y"], [if_shell("then_net", ["x"], ["y"], OTHER)], RELU),
     "If and Do": (
         ["x", "y"],
@@ -106,7 +110,9 @@ def test_depth_beside_the_path_does_not_matter(kind):
     assert len(ops) < 100
 
 
-@pytest.mark.parametrize(("kind", "levels"), [("If and Do", 45), ("Do", 198), ("then and else", 90)])
+@pytest.mark.parametrize(
+    ("kind", "levels"), [("If and Do", 45), ("Do", 198), ("then and else", 90)]
+)
 def test_both_interfaces_give_the_same(kind, levels):
     _, shells, innermost = KINDS[kind]
     data = nested(levels * len(shells), shells, innermost)

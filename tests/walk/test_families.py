@@ -529,13 +529,26 @@ def test_split_names_inside_and_outside(place, count):
     assert_right(net(*inside.op, *behind, joined), ["z"])
 
 
-@in_flows
 @pytest.mark.parametrize("times", [2, 3])
-def test_the_same_block_several_times(place, times):
+@pytest.mark.parametrize("flow", ["do", "do in do", "then", "else", "do in then"])
+def test_the_same_block_several_times(flow, times):
+    """Where there is a Do, the workspaces of all lie on one stack."""
     ops = []
     for k in range(times):
-        ops += place([op("Scale", "y", "h%d" % k), op("Add", ["h%d" % k, "w"], "y")], "y w", "y").op
-    assert_right(net(op("Scale", "x", "y"), *ops), ["y"])
+        block = [op("Scale", "y", "h%d" % k), op("Add", ["h%d" % k, "w"], "y")]
+        ops += [each for each in FLOWS[flow](block, "y w", "y").op if each.type != "CreateScope"]
+    assert_right(net(scope(), op("Scale", "x", "y"), *ops), ["y"])
+
+
+def test_two_loops_on_one_stack_are_refused():
+    """The gradient of the second one would take up the workspaces of both."""
+    loop = while_(net(op("Add", "y w", "y")), "y w", "y")
+    refused(ctrlgrad.VersionError, net(scope(), loop, loop), ["y"], "ws")
+
+
+def test_what_goes_from_turn_to_turn_without_gradient_behind_the_loop():
+    body = net(op("Sum", "x z", "x"), op("Sin", "x", "y"))
+    assert_right(net(scope(), while_(body, "x z y", "x y")), ["y"])
 
 
 @in_flows
@@ -780,11 +793,6 @@ def test_weighted_sum_in_place():
     refused(
         ctrlgrad.VersionError, net(op("WeightedSum", "h k z l", "h", grad_on_w=1)), {"h": "gh"}, "h"
     )
-
-
-def test_shapes_of_blobs_that_were_worked_on_in_place():
-    forward = net(op("Add", "a w", "b"), op("Sigmoid", "a", "a"), op("Add", "a b", "y"))
-    assert_right(forward, ["y"])
 
 
 def test_a_stop_gradient_in_a_branch_is_read_outside():

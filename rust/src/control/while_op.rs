@@ -226,11 +226,7 @@ fn check_turns<'a>(
 }
 
 /// The condition net runs between the turns, and has no gradient.
-fn check_condition_net(
-    walk: &Walk<'_, '_, '_>,
-    net: &Net<'_>,
-    branch: &Branch<'_>,
-) -> Result<()> {
+fn check_condition_net(walk: &Walk<'_, '_, '_>, net: &Net<'_>, branch: &Branch<'_>) -> Result<()> {
     let touched: FxHashSet<BlobId> = branch.final_gradients.iter().map(|(blob, _)| *blob).collect();
     let loud = (0..net.ops().len())
         .filter(|at| !matches!(makers::lookup(net.ops()[*at].view.op_type), Entry::Silent));
@@ -459,7 +455,8 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
             cond_net.push(b"Copy", [Ref::Value(*value)], [*start], None, plain());
             external_inputs.push(Ref::Value(*value));
         }
-        let (zero_starts, zeros) = (std::mem::take(&mut this.zero_starts), std::mem::take(&mut this.zeros));
+        let (zero_starts, zeros) =
+            (std::mem::take(&mut this.zero_starts), std::mem::take(&mut this.zeros));
         this.fill(&zero_starts)?;
         for (start, value) in &this.carried {
             this.walk.out.push(b"Copy", [Ref::Value(*start)], [*value], forward, plain());
