@@ -123,6 +123,11 @@ pub fn backward(
     let mut outcome = backward::backward(&mut session, &net, &targets, &around)?;
     let mut gradients: Vec<(BlobId, Gradient)> =
         outcome.gradients().map(|(blob, found)| (blob, found.gradient)).collect();
+    let lasting: Vec<(BlobId, Gradient)> = outcome
+        .gradients()
+        .filter(|(_, found)| outcome.came_in(*found))
+        .map(|(blob, found)| (blob, found.gradient))
+        .collect();
     if !options.no_grad.is_empty() {
         let wanted = outcome.handed_out.iter().copied();
         keep_only(&mut outcome.net, wanted, session.values.len());
@@ -135,7 +140,7 @@ pub fn backward(
         keep_only(&mut outcome.net, wanted, session.values.len());
     }
     let op_type = |op: u32| net.ops()[op as usize].view.op_type;
-    verify(&mut session, &outcome.net, &op_type)?;
+    verify(&mut session, &outcome.net, &op_type, &lasting)?;
     let ops = emit(&mut session, &outcome.net, forward);
     Ok(Backward { ops, gradients: names(&mut session, &gradients) })
 }
@@ -229,7 +234,7 @@ pub fn operator_gradient(
     let (answer, gradients) = backward::single(&mut session, &net, given, control.is_some())?;
     // What a single operator of the table reads is given by the caller, names and all.
     if control.is_some() {
-        verify(&mut session, &answer, &|_| net.ops()[0].view.op_type)?;
+        verify(&mut session, &answer, &|_| net.ops()[0].view.op_type, &[])?;
     }
     let ops = each_op(&mut session, &answer);
     // A Do whose net has no gradient has no gradients to list either.

@@ -45,7 +45,7 @@ pub fn trace(ops: &[&[u8]], ys: &[Y], hook: &mut dyn Hook) -> Result<Trace> {
     let targets = targets(&mut session, ys)?;
     let around = backward::Surroundings::default();
     let outcome = backward::backward(&mut session, &net, &targets, &around)?;
-    verify(&mut session, &outcome.net, &|op| net.ops()[op as usize].view.op_type)?;
+    verify(&mut session, &outcome.net, &|op| net.ops()[op as usize].view.op_type, &[])?;
 
     let mut makers: FxHashMap<ValueId, (usize, usize)> = FxHashMap::default();
     for (at, op) in outcome.net.ops.iter().enumerate() {

@@ -9,22 +9,28 @@ use smallvec::SmallVec;
 
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
-use crate::gradient::{Body, ControlArg, GradientNet, GradientOp, Ref, ValueId};
+use crate::gradient::{Body, ControlArg, Gradient, GradientNet, GradientOp, Ref, ValueId};
 use crate::session::{Session, RED_ZONE, STACK};
 
-/// Checks a net and the nets inside it. `op_types` are the forward operators it serves.
+/// Checks a net and the nets inside it. `op_type` knows the forward operators that it serves;
+/// `lasting` are gradients that must be there when all operators have run.
 pub fn verify<'a>(
     session: &mut Session<'_, 'a>,
     net: &GradientNet<'a>,
     op_type: &dyn Fn(u32) -> &'a [u8],
+    lasting: &[(BlobId, Gradient)],
 ) -> Result<()> {
-    let holds = Holds::new(session.table.len(), net.ops.len());
-    let mut play = Play { session, holds };
+    let mut play = Play::new(session, net.ops.len());
     for op in &net.ops {
         play.op(net, op).map_err(|error| match op.forward {
             Some(forward) => error.at(forward as usize, op_type(forward)),
             None => error,
         })?;
+    }
+    for (blob, gradient) in lasting {
+        for part in gradient.parts() {
+            play.reads(part).map_err(|error| error.blob(play.session.table.name(*blob)))?;
+        }
     }
     Ok(())
 }
@@ -83,7 +89,26 @@ impl Holds {
     }
 }
 
-impl<'a> Play<'_, '_, 'a> {
+impl<'p, 's, 'a> Play<'p, 's, 'a> {
+    fn new(session: &'p mut Session<'s, 'a>, ops: usize) -> Self {
+        let holds = Holds::new(session.table.len(), ops);
+        Self { session, holds }
+    }
+
+    /// Puts down what an operator writes.
+    fn writes(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>) {
+        if let Body::Control(control) = &op.body {
+            for part in &control.changes {
+                let name = self.session.values.name_of(*part, &mut self.session.table);
+                self.holds.insert(name, Held::Other);
+            }
+        }
+        for value in net.outputs(op) {
+            let name = self.session.values.name(value, &mut self.session.table);
+            self.holds.insert(name, Held::Value(value));
+        }
+    }
+
     fn op(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>) -> Result<()> {
         let mut read: SmallVec<[(BlobId, Ref); 8]> = SmallVec::new();
         for part in net.inputs(op) {
@@ -100,13 +125,9 @@ impl<'a> Play<'_, '_, 'a> {
             for argument in &control.args {
                 if let ControlArg::Net(_, _, inner) = argument {
                     stacker::maybe_grow(RED_ZONE, STACK, || {
-                        verify(self.session, inner, &|_| op.op_type)
+                        verify(self.session, inner, &|_| op.op_type, &[])
                     })?;
                 }
-            }
-            for part in &control.changes {
-                let name = self.session.values.name_of(*part, &mut self.session.table);
-                self.holds.insert(name, Held::Other);
             }
         }
         for value in net.outputs(op) {
@@ -114,8 +135,8 @@ impl<'a> Play<'_, '_, 'a> {
             if let Ok(at) = read.binary_search_by_key(&name, |(name, _)| *name) {
                 return Err(self.overwritten(name, read[at].1));
             }
-            self.holds.insert(name, Held::Value(value));
         }
+        self.writes(net, op);
         Ok(())
     }
 

@@ -49,7 +49,7 @@ def in_do_in_do(ops, inputs, outputs):
 
 
 def written(ops, outputs):
-    """The outputs, and what else the operators write: without a Do around them it is seen outside."""
+    """The outputs, and what else the operators write: without a Do it is seen outside."""
     return list(dict.fromkeys([*names(outputs), *(name for each in ops for name in each.output)]))
 
 
@@ -100,6 +100,6 @@ def feeds(forward, steering):
 
 
 def assert_right(forward, ys):
-    """The gradients of all that comes in are what central differences say, whatever way is taken."""
+    """The gradients of all that comes in are what central differences say, either way."""
     for steering in STEERING:
         assert play.wrong(forward, feeds(forward, steering), ys) == {}, steering

@@ -1,7 +1,7 @@
-"""Runs nets whose blobs are single numbers, as Caffe2 would: enough to see whether gradients are right.
+"""Runs nets whose blobs are single numbers, as Caffe2 would: enough to check gradients.
 
 Workspaces, bindings and the stacks of Do, and what an operator may do in place, are Caffe2's. An
-operator that Caffe2 would not run raises `Stuck`.
+operator that Caffe2 would not run raises `StuckError`.
 """
 
 import math
@@ -11,7 +11,7 @@ import ctrlgrad
 STEP = 1e-5
 
 
-class Stuck(Exception):
+class StuckError(Exception):
     """Caffe2 would not run this."""
 
 
@@ -33,7 +33,7 @@ class Workspace:
     def __getitem__(self, name):
         blobs, name = self.home(name)
         if name not in blobs:
-            raise Stuck("nobody has written %r" % name)
+            raise StuckError("nobody has written %r" % name)
         return blobs[name]
 
     def __setitem__(self, name, value):
@@ -74,7 +74,7 @@ def run_op(op, workspace):
     rule, in_place = RULES[op.type]
     for k, name in enumerate(op.output):
         if any(other == name and (i, k) not in in_place for i, other in enumerate(op.input)):
-            raise Stuck("%s cannot write over its input %r" % (op.type, name))
+            raise StuckError("%s cannot write over its input %r" % (op.type, name))
     values = rule([workspace[name] for name in op.input], args)
     values = values if isinstance(values, list) else [values]
     for name, value in zip(op.output, values):
@@ -88,11 +88,11 @@ def run_do(op, args, workspace):
         for inner, index in zip(args["inner_blobs"].strings, args["outer_blobs_idx"].ints)
     }
     if len(set(bound)) != len({outer for _, outer in bound.values()}):
-        raise Stuck("an outer blob is bound twice")
+        raise StuckError("an outer blob is bound twice")
     stack = workspace[op.input[-1]]
     if op.is_gradient_op:
         if stack.top == 0:
-            raise Stuck("no workspace is left on %r" % op.input[-1])
+            raise StuckError("no workspace is left on %r" % op.input[-1])
         stack.top -= 1
         inside = stack.workspaces[stack.top]
         inside.bound.update({k: v for k, v in bound.items() if k not in inside.blobs})
@@ -115,7 +115,7 @@ def run_while(op, args, workspace):
         if not workspace[op.input[0]]:
             return
         run(args["loop_net"].n.op, workspace)
-    raise Stuck("the loop does not end")
+    raise StuckError("the loop does not end")
 
 
 def sigmoid(x):
@@ -219,7 +219,7 @@ def read_from_outside(forward):
 
 
 def wrong(forward, feeds, ys, **more):
-    """Fed blobs whose gradient is not what central differences say: name -> (gradient, right one)."""
+    """Fed blobs whose gradient is not that of central differences: name -> (it, right one)."""
     ys = ys if isinstance(ys, dict) else dict.fromkeys(ys)
     got, _ = gradients(forward, feeds, ys, **more)
     seeds = seeds_of(ys)[1]

@@ -1,4 +1,4 @@
-"""Nets inside nets: as deep as anybody goes and much deeper, in a time that grows with the answer."""
+"""Nets inside nets: as deep as anybody goes and deeper, in a time that grows with the answer."""
 
 import time
 
@@ -36,7 +36,7 @@ KINDS = {
     "then without y": (["x", "y"], [if_shell("then_net", ["x"], ["y"])], RELU),
     "else": (
         ["x", "y"],
-        [if_shell("else_net", ["x", "y"], ["y"], OTHER[:0] + wire.net_arg("then_net", b""))],
+        [if_shell("else_net", ["x", "y"], ["y"], wire.net_arg("then_net", b""))],
         RELU,
     ),
     "then and else": (["x", "y"], [if_shell("then_net", ["x"], ["y"], OTHER)], RELU),
@@ -64,7 +64,7 @@ def test_nested_nets_are_answered(blobs, shells, innermost, levels):
 
 @each_kind
 def test_a_thousand_nested_nets(blobs, shells, innermost):
-    ops, grads = backward_bytes(nested(1000, shells, innermost), ["y"])
+    _, grads = backward_bytes(nested(1000, shells, innermost), ["y"])
     assert set(grads) >= set(blobs)
 
 

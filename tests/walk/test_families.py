@@ -627,6 +627,17 @@ def test_two_inputs_of_an_if_do_not_share_a_gradient(then):
         assert_right(net(flow), ["y", "a"])
 
 
+@pytest.mark.parametrize("inputs", ["a b", "b a"])
+@pytest.mark.parametrize("op_type", ["Sum", "EnsureDense"])
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_what_comes_in_is_handed_on_before_it_is_overwritten(inputs, op_type, depth):
+    """b becomes a: b_grad is copied for a, and then b_grad is zeros."""
+    ops = [if_("cond", inputs, "b", net(op(op_type, "a", "b"), name="t")), op("Sin", "b", "y")]
+    for _ in range(depth):
+        ops = [if_("cond", "cond %s y" % inputs, "b y", net(*ops, name="t"))]
+    assert_right(net(*ops), ["y"])
+
+
 @in_flows
 @pytest.mark.parametrize("ops", [[op("Sum", "a", "y")], [op("Sum", "a b", "y")]])
 @pytest.mark.parametrize(

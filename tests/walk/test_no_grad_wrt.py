@@ -6,7 +6,7 @@ import pytest
 from ctrlgrad import backward, backward_bytes
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from nets import do, if_, mlp, net, op, types
+from nets import do, mlp, net, op, types
 from places import STEERING, feeds, in_do, in_do_in_then, in_then, in_while, scope, while_
 
 FLOWS = pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def operators(draw, blobs, depth, label):
     for k in range(draw(st.integers(1, 4))):
         blob = draw(st.sampled_from(known))
         new = "%s%d" % (label, k)
-        kind = draw(st.sampled_from(["one", "two", "in place", "again", "flow"]))
+        kind = draw(st.sampled_from(["one", "two", "in place", "again", "flow", "flow"]))
         if kind == "one":
             ops.append(op(draw(st.sampled_from(ONE)), [blob], [new]))
         elif kind == "two":
@@ -322,7 +322,7 @@ def questions(draw, more=()):
     scaled = [op("Scale", [name + "0"], [name]) for name in START]
     made = draw(operators(START, 2, "h"))
     forward = net(*scaled, *made, *more)
-    blobs = [name for name in dict.fromkeys(name for each in forward.op for name in each.output)]
+    blobs = dict.fromkeys(name for each in forward.op for name in each.output)
     blobs = [name for name in blobs if not name.startswith(("ws", "turns", "more"))]
     ys = draw(st.lists(st.sampled_from(blobs), min_size=1, max_size=2, unique=True))
     return forward, {y: draw(st.sampled_from([None, "g_" + y])) for y in ys}

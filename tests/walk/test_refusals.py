@@ -1,4 +1,4 @@
-"""Refusals: each class of error with an input that raises it, what it says, and bad input at large."""
+"""Refusals: each class of error with an input that raises it, its text, and bad input at large."""
 
 import subprocess
 import sys
@@ -235,14 +235,14 @@ def test_a_registered_function_answers_something_else(answer):
 
 
 def test_what_a_registered_function_raises_comes_through():
-    class Own(Exception):
+    class OwnError(Exception):
         pass
 
     def fails(forward, g_output):
-        raise Own("as it is")
+        raise OwnError("as it is")
 
     register(fails)
-    with pytest.raises(Own, match="^as it is$"):
+    with pytest.raises(OwnError, match=r"^as it is$"):
         backward(net(op("Mine", "x", "y")), ["y"])
 
 
@@ -452,16 +452,12 @@ ODD = [
 @pytest.mark.parametrize("name", ODD)
 def test_names_need_not_be_utf_8(name):
     text = name.decode("utf-8", "surrogateescape")
-    for given in (text, name):
-        ops, grads = backward_bytes(wire.net(wire.op("Sin", [name], ["y"])), ["y"])
-        assert grads[text] == text + "_grad"
-        assert name + b"_grad" in ops
-    if name:
-        ops, grads = backward_bytes(
-            wire.net(wire.op("Sin", ["x"], [name])),
-            {given: given + (b"_g" if given is name else "_g")},
-        )
-        assert grads == {text: text + "_g", "x": "x_grad"}
+    ops, grads = backward_bytes(wire.net(wire.op("Sin", [name], ["y"])), ["y"])
+    assert grads[text] == text + "_grad"
+    assert name + b"_grad" in ops
+    behind = wire.net(wire.op("Sin", ["x"], [name]))
+    for ys in ({text: text + "_g"}, {name: name + b"_g"}):
+        assert backward_bytes(behind, ys)[1] == {text: text + "_g", "x": "x_grad"}
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -631,10 +627,10 @@ def test_an_unknown_operator_beside_the_path():
     assert answer.grads == {"y": "y_autogen_grad", "x": "x_grad"}
 
 
-@pytest.mark.parametrize("count", [1_000, 50_000])
+@pytest.mark.parametrize("count", [1_000, 20_000])
 def test_wide_operators(count):
     names = ["x%d" % k for k in range(count)]
-    ops, grads = backward_bytes(wire.net(wire.op("Sum", names, ["y"])), {"y": "g"})
+    _, grads = backward_bytes(wire.net(wire.op("Sum", names, ["y"])), {"y": "g"})
     assert len(grads) == count + 1
     assert clear(wire.net(wire.op("Sin", names, ["y"]))) is ctrlgrad.SchemaError
     assert clear(wire.net(wire.op("Sum", ["x"] * count, ["y"]))) is None

@@ -1,4 +1,4 @@
-"""The wire format: fields in any order, twice, in pieces, unknown; as protobuf itself reads them."""
+"""The wire format: fields in any order, twice, in pieces, unknown; as protobuf reads them."""
 
 import itertools
 import random

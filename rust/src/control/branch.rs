@@ -83,6 +83,11 @@ impl<'a> Branch<'a> {
         })
     }
 
+    /// The workspaces of the Dos among its operators.
+    pub fn workspaces(&self) -> impl Iterator<Item = Ref> + '_ {
+        self.writes().filter(|part| matches!(part, Ref::Blob(_)))
+    }
+
     /// What comes from outside and is changed by it although it is no output.
     pub fn changes(&self) -> impl Iterator<Item = Ref> + '_ {
         let changes = self.net.ops.iter().flat_map(|op| match &op.body {

@@ -71,6 +71,8 @@ struct Join<'j, 'w, 's, 'a> {
     outputs: Outputs,
     /// By name: what is written under it on both sides, and so for whom it can serve.
     claims: FxHashMap<BlobId, [State; 2]>,
+    /// Copies that close each side, made before anything of the tail is written.
+    copies: [Vec<(Ref, ValueId)>; 2],
     /// Operators that close each side.
     tails: [GradientNet<'a>; 2],
     /// What the copies read, beside what the branches read.
@@ -107,6 +109,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             incoming,
             outputs,
             claims: FxHashMap::default(),
+            copies: [Vec::new(), Vec::new()],
             tails: [GradientNet::default(), GradientNet::default()],
             copied: Vec::new(),
             looks_at: Vec::new(),
@@ -285,7 +288,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         if is_free {
             self.copied.push(part);
         }
-        self.tails[side].copy(part, value, false, None, None);
+        self.copies[side].push((part, value));
     }
 
     /// A sparse gradient on one side at least: sparse on both, with nothing in it where the side has
@@ -420,6 +423,30 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         Ok(())
     }
 
+    /// Copies that are all to read what was there before any of them.
+    fn side_by_side(&mut self, copies: Vec<(Ref, ValueId)>) -> GradientNet<'a> {
+        let mut net = GradientNet::default();
+        let written: FxHashSet<BlobId> =
+            copies.iter().map(|(_, to)| self.walk.session.values.nominal(*to)).collect();
+        let mut late = Vec::with_capacity(copies.len());
+        for (mut from, to) in copies {
+            let name = self.walk.session.values.nominal_ref(from);
+            if written.contains(&name) {
+                let target = self.walk.session.values.nominal(to);
+                let suffix = [b"_", self.walk.session.table.name(name), b"_DEDUP"].concat();
+                let aside = self.walk.session.table.suffixed(target, &suffix);
+                let aside = self.outputs.named(self.walk, aside);
+                net.copy(from, aside, false, None, None);
+                from = Ref::Value(aside);
+            }
+            late.push((from, to));
+        }
+        for (from, to) in late {
+            net.copy(from, to, false, None, None);
+        }
+        net
+    }
+
     /// Puts both sides into one operator.
     fn finish(mut self) -> Result<()> {
         let (op, view) = (self.op, self.walk.net.ops()[self.op].view);
@@ -429,16 +456,29 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         met.insert(inputs[0]);
         let mut reads: Vec<Ref> = self.sides.iter().flatten().flat_map(Branch::reads).collect();
         reads.append(&mut self.copied);
+        let workspaces: FxHashSet<Ref> =
+            self.sides.iter().flatten().flat_map(Branch::workspaces).collect();
         for part in reads {
-            let part = self.walk.session.values.canonical(part);
-            let part = outer_read(self.walk, op, part)?;
+            let mut part = self.walk.session.values.canonical(part);
+            match part {
+                Ref::Blob(blob) if workspaces.contains(&part) => {
+                    self.walk.check_workspace(op, blob)?;
+                }
+                _ => part = outer_read(self.walk, op, part)?,
+            }
             if met.insert(part) {
                 inputs.push(part);
             }
         }
         let changes = self.sides.iter().flatten().flat_map(Branch::changes).collect();
+        let [then_copies, else_copies] = std::mem::take(&mut self.copies);
+        let [mut then_tail, mut else_tail] = std::mem::take(&mut self.tails);
+        for (tail, copies) in [(&mut then_tail, then_copies), (&mut else_tail, else_copies)] {
+            let mut first = self.side_by_side(copies);
+            first.append(std::mem::take(tail));
+            *tail = first;
+        }
         let [then_branch, else_branch] = self.sides;
-        let [then_tail, else_tail] = self.tails;
         let mut args = Vec::with_capacity(2);
         let then_forward = then_branch.as_ref().map(|branch| branch.forward);
         if let Some(mut branch) = then_branch {

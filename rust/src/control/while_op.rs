@@ -466,8 +466,12 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         let mut inputs = vec![Ref::Value(cond)];
         let mut met = FxHashSet::default();
         for part in this.branch.reads() {
-            let part = this.walk.session.values.canonical(part);
-            let part = outer_read(this.walk, op, part)?;
+            let mut part = this.walk.session.values.canonical(part);
+            if part == workspace {
+                this.walk.check_workspace(op, this.workspace)?;
+            } else {
+                part = outer_read(this.walk, op, part)?;
+            }
             if met.insert(part) {
                 inputs.push(part);
             }

@@ -158,7 +158,10 @@ fn extremum(q: &Question, a: &mut Answer) -> Result<()> {
     }
     let gradient = if q.op.op_type == b"Max" { "MaxGradient" } else { "MinGradient" };
     let distinct = q.input_positions().filter(|k| first[&q.inputs[*k as usize]] == *k);
-    let reads = [O(0), GO(0)].into_iter().chain(distinct.clone().map(I));
+    // Of one blob alone the output is a copy, so it may be in place.
+    let alone = distinct.clone().count() == 1;
+    let read = |k| if alone { Shape(k) } else { I(k) };
+    let reads = [O(0), GO(0)].into_iter().chain(distinct.clone().map(read));
     a.push(q, gradient, true, reads, distinct.map(GI))?;
     for k in q.input_positions() {
         a.g_input[k as usize] = GradientSlot::Dense(GI(first[&q.inputs[k as usize]]));
