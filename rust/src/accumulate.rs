@@ -47,7 +47,7 @@ impl<'a> Walk<'_, '_, 'a> {
                     self.session.shown(blob)
                 ),
             )
-            .hint("look the blob up in one way only, or put an EnsureDense before the dense user")
+            .hint("put an EnsureDense of the blob before the operator that looks rows of it up")
             .blob(self.session.table.name(blob)));
         }
         let device = self.sum_device(blob, &producers)?;
@@ -59,6 +59,7 @@ impl<'a> Walk<'_, '_, 'a> {
         let place = self.ssa.versions[version.index()].place as usize;
         self.found[place].gradient = sum;
         self.found[place].version = version;
+        self.remember(sum);
         self.producers.settle(version);
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::gradient::{Gradient, GradientNet};
 use crate::message::NetRef;
 use crate::net::Net;
 use crate::session::{Hook, Named, Session};
-use crate::slice::keep_only;
+use crate::slice::{drop_idle_copies, keep_only};
 use crate::ssa::{Places, Ssa};
 use crate::verify::verify;
 use crate::wire::Writer;
@@ -123,11 +123,7 @@ pub fn backward(
     let mut outcome = backward::backward(&mut session, &net, &targets, &around)?;
     let mut gradients: Vec<(BlobId, Gradient)> =
         outcome.gradients().map(|(blob, found)| (blob, found.gradient)).collect();
-    let lasting: Vec<(BlobId, Gradient)> = outcome
-        .gradients()
-        .filter(|(_, found)| outcome.came_in(*found))
-        .map(|(blob, found)| (blob, found.gradient))
-        .collect();
+    let mut lasting: Vec<(BlobId, Gradient)> = outcome.incoming().collect();
     if !options.no_grad.is_empty() {
         let wanted = outcome.handed_out.iter().copied();
         keep_only(&mut outcome.net, wanted, session.values.len());
@@ -136,11 +132,13 @@ pub fn backward(
         let wrt: FxHashSet<BlobId> =
             wrt.iter().filter_map(|name| session.table.get(name)).collect();
         gradients.retain(|(blob, _)| wrt.contains(blob));
+        lasting.retain(|(blob, _)| wrt.contains(blob));
         let wanted = gradients.iter().flat_map(|(_, gradient)| gradient.parts());
         keep_only(&mut outcome.net, wanted, session.values.len());
     }
     let op_type = |op: u32| net.ops()[op as usize].view.op_type;
     verify(&mut session, &outcome.net, &op_type, &lasting)?;
+    drop_idle_copies(&mut session, &mut outcome.net);
     let ops = emit(&mut session, &outcome.net, forward);
     Ok(Backward { ops, gradients: names(&mut session, &gradients) })
 }
@@ -231,11 +229,12 @@ pub fn operator_gradient(
             .map_err(|error| error.at(0, net.ops()[0].view.op_type))?;
     }
     let given: Vec<Gradient> = g_output.iter().map(|named| session.given(named)).collect();
-    let (answer, gradients) = backward::single(&mut session, &net, given, control.is_some())?;
+    let (mut answer, gradients) = backward::single(&mut session, &net, given, control.is_some())?;
     // What a single operator of the table reads is given by the caller, names and all.
     if control.is_some() {
         verify(&mut session, &answer, &|_| net.ops()[0].view.op_type, &[])?;
     }
+    drop_idle_copies(&mut session, &mut answer);
     let ops = each_op(&mut session, &answer);
     // A Do whose net has no gradient has no gradients to list either.
     let none = ops.is_empty() && control == Some("Do");

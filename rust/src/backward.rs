@@ -7,6 +7,7 @@ use crate::blobs::{self, BlobId, BlobTable};
 use crate::control;
 use crate::error::{shown_name, Error, Kind, Result};
 use crate::gradient::{Body, Control, Gradient, GradientNet, Ref, ValueId};
+use crate::makers::in_place::changes_shape;
 use crate::makers::words::Form;
 use crate::makers::{self, Entry};
 use crate::net::Net;
@@ -235,6 +236,11 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         // Without a gradient the version stays: it tells which version had the last one.
         let version = if gradient.is_none() { found.version } else { version };
         *found = Found { gradient, version, known: true };
+        self.remember(gradient);
+    }
+
+    /// Keeps a gradient for the answer, whatever is left out of it.
+    pub(crate) fn remember(&mut self, gradient: Gradient) {
         if !self.around.no_gradient.is_empty() {
             self.handed_out.extend(gradient.parts());
         }
@@ -357,9 +363,10 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         Ok(Ref::Blob(self.ssa.blob(version)))
     }
 
-    /// Whether an operator writes over a version that it reads.
+    /// Whether an operator writes over a version that it reads, and leaves its shape.
     fn is_in_place(&self, op: usize, version: VersionId) -> bool {
         self.ssa.at[self.net.input_places(op)].contains(&version)
+            && !changes_shape(self.net.ops()[op].view.op_type)
     }
 
     /// Gives the inputs of an operator their gradients, and records who made them.
@@ -617,6 +624,29 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         Ok(())
     }
 
+    /// Checks that a While found no workspace of another operator on its stack: the gradient loop takes
+    /// up all that there are.
+    pub(crate) fn check_empty_before(&self, op: usize, workspace: BlobId) -> Result<()> {
+        let found = self.net.output_places(op).find(|place| self.net.blobs()[*place] == workspace);
+        let before = found.and_then(|place| self.ssa.versions[self.ssa.at[place].index()].before);
+        let writer = before.and_then(|before| self.ssa.versions[before.index()].writer);
+        match writer.map(|writer| self.net.ops()[writer as usize].view.op_type) {
+            None | Some(b"CreateScope") => Ok(()),
+            _ if self.lenient => Ok(()),
+            Some(op_type) => Err(Error::new(
+                Kind::Version,
+                format!(
+                    "a {} puts workspaces on {:?} before this loop, and the gradient loop would take \
+                     them up too",
+                    shown_name(op_type),
+                    self.session.shown(workspace)
+                ),
+            )
+            .hint("give each loop a workspace blob of its own")
+            .blob(self.session.table.name(workspace))),
+        }
+    }
+
     /// Appends a gradient Do, If or While.
     pub(crate) fn push_control(
         &mut self,
@@ -674,11 +704,11 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         }
         let Some(holders) = self.shared.remove(&name) else { return };
         for version in holders {
-            if Some(version) == target {
+            let holder = self.ssa.versions[version.index()];
+            if Some(version) == target || holder.writer == Some(op as u32) {
                 self.shared.entry(name).or_default().push(version);
                 continue;
             }
-            let holder = self.ssa.versions[version.index()];
             let is_pending = holder.writer.is_none_or(|writer| (writer as usize) < op);
             if is_pending {
                 self.copy_for(op, name, version);
@@ -707,7 +737,11 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             _ => blobs::GRADIENT,
         };
         let blob = self.ssa.blob(version);
-        let copy_name = self.session.table.suffixed(blob, suffix);
+        let mut copy_name = self.session.table.suffixed(blob, suffix);
+        if self.shared.contains_key(&copy_name) {
+            let suffix = [b"_", self.session.table.name(name), b"_DEDUP"].concat();
+            copy_name = self.session.table.suffixed(blob, &suffix);
+        }
         let copy = self.session.values.add(copy_name);
         self.session.values.set_copy(copy, part);
         let device = self.device(op);

@@ -20,7 +20,9 @@ use crate::ssa::VersionId;
 impl<'a> Walk<'_, '_, 'a> {
     /// Appends the gradient operators of a forward operator and puts down what its inputs get.
     pub(crate) fn differentiate(&mut self, op: usize, gets: &mut Vec<Gradient>) -> Result<()> {
-        let op_type = self.net.ops()[op].view.op_type;
+        let view = &self.net.ops()[op].view;
+        let op_type = view.op_type;
+        view.args().try_for_each(|argument| argument.check())?;
         if control::is_control(op_type) {
             *gets = if self.session.hook.knows(op_type) {
                 self.ask(op)?

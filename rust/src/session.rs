@@ -74,6 +74,8 @@ pub struct Session<'s, 'a> {
     pub loops: u32,
     /// How often what is being differentiated has been before, at the most.
     pub again: u32,
+    /// Whether there are copies of which only final names tell whether they are needed.
+    pub idle_copies: bool,
 }
 
 impl<'s, 'a> Session<'s, 'a> {
@@ -88,6 +90,7 @@ impl<'s, 'a> Session<'s, 'a> {
             path: Vec::new(),
             loops: 0,
             again: 1,
+            idle_copies: false,
         }
     }
 

@@ -1,6 +1,8 @@
-//! Leaves out the gradient operators that nothing wanted depends on.
+//! Leaves out gradient operators that nothing wanted depends on, or that do nothing.
 
-use crate::gradient::{GradientNet, Ref};
+use crate::control::ELSE_SUFFIX;
+use crate::gradient::{Body, ControlArg, GradientNet, GradientOp, Ref};
+use crate::session::{Session, RED_ZONE, STACK};
 
 /// Keeps the operators from which `wanted` is computed, in their order.
 ///
@@ -17,9 +19,43 @@ pub fn keep_only(net: &mut GradientNet<'_>, wanted: impl Iterator<Item = Ref>, v
     for (at, op) in net.ops.iter().enumerate().rev() {
         if net.outputs(op).any(|value| needed[value.0 as usize]) {
             kept[at] = true;
-            net.inputs(op).iter().for_each(|part| need(*part, &mut needed));
+            let looks_at = match &op.body {
+                Body::Control(control) => &control.looks_at[..],
+                _ => &[],
+            };
+            net.inputs(op).iter().chain(looks_at).for_each(|part| need(*part, &mut needed));
         }
     }
     let mut kept = kept.into_iter();
     net.ops.retain(|_| kept.next().unwrap_or_default());
+}
+
+/// Drops copies of a blob to itself, and a side of an If that has nothing else and no forward net.
+///
+/// Only final names tell which copies those are.
+pub fn drop_idle_copies<'a>(session: &mut Session<'_, 'a>, net: &mut GradientNet<'a>) {
+    if !session.idle_copies {
+        return;
+    }
+    let refs = &net.refs;
+    net.ops.retain(|op| !is_idle(session, refs, op));
+    for op in &mut net.ops {
+        let Body::Control(control) = &mut op.body else { continue };
+        control.args.retain_mut(|argument| {
+            let ControlArg::Net(_, head, inner) = argument else { return true };
+            stacker::maybe_grow(RED_ZONE, STACK, || drop_idle_copies(session, inner));
+            head.suffix != ELSE_SUFFIX || !inner.ops.is_empty()
+        });
+    }
+}
+
+fn is_idle<'a>(session: &mut Session<'_, 'a>, refs: &[Ref], op: &GradientOp<'a>) -> bool {
+    if op.op_type != b"Copy" || !matches!(op.body, Body::Plain { .. }) {
+        return false;
+    }
+    let names = [&op.inputs, &op.outputs].map(|places| {
+        let part = refs[places.start as usize];
+        session.values.name_of(part, &mut session.table)
+    });
+    names[0] == names[1]
 }

@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
-use crate::gradient::{Body, ControlArg, Gradient, GradientNet, GradientOp, Ref, ValueId};
+use crate::gradient::{Body, ControlArg, Gradient, GradientNet, GradientOp, NetHead, Ref, ValueId};
+use crate::message::OpRef;
 use crate::session::{Session, RED_ZONE, STACK};
 
 /// Checks a net and the nets inside it. `op_type` knows the forward operators that it serves;
@@ -33,6 +34,14 @@ pub fn verify<'a>(
         }
     }
     Ok(())
+}
+
+/// The type of an operator of the forward net that a gradient net belongs to.
+#[cold]
+fn type_in<'a>(head: &NetHead<'a>, at: u32) -> &'a [u8] {
+    let op = head.forward.and_then(|net| net.ops().nth(at as usize)?.ok());
+    let op = op.and_then(|bytes| OpRef::read(bytes, |_, _| ()).ok());
+    op.map_or(b"", |op| op.op_type)
 }
 
 struct Play<'p, 's, 'a> {
@@ -123,9 +132,9 @@ impl<'p, 's, 'a> Play<'p, 's, 'a> {
                 self.reads(*part)?;
             }
             for argument in &control.args {
-                if let ControlArg::Net(_, _, inner) = argument {
+                if let ControlArg::Net(_, head, inner) = argument {
                     stacker::maybe_grow(RED_ZONE, STACK, || {
-                        verify(self.session, inner, &|_| op.op_type, &[])
+                        verify(self.session, inner, &|at| type_in(head, at), &[])
                     })?;
                 }
             }

@@ -252,10 +252,10 @@ class Draft:
             self.parent or unfit(kind, [values[n] for n in dict.fromkeys(inputs)])
         ):
             raise Unlucky(kind)
-        unseen = UNSEEN.get(kind, ())
+        unseen = UNSEEN.get(kind, set())
         self.emit(op, [None if i in unseen else a for i, a in enumerate(out)])
-        for i in unseen:
-            self.values.pop(op.output[i], None) if i < len(op.output) else None
+        for i in unseen.intersection(range(len(outputs))):
+            self.values.pop(outputs[i], None)
 
     def draw(self) -> None:
         """One more plain operator."""

@@ -540,10 +540,19 @@ def test_the_same_block_several_times(flow, times):
     assert_right(net(scope(), op("Scale", "x", "y"), *ops), ["y"])
 
 
-def test_two_loops_on_one_stack_are_refused():
-    """The gradient of the second one would take up the workspaces of both."""
-    loop = while_(net(op("Add", "y w", "y")), "y w", "y")
-    refused(ctrlgrad.VersionError, net(scope(), loop, loop), ["y"], "ws")
+@pytest.mark.parametrize("first", ["do", "do in then", "while"])
+def test_a_loop_is_alone_on_its_stack(first):
+    """Its gradient takes up all that is on it; what lies below is not a turn."""
+    below = FLOWS[first]([op("Sum", "y w", "y")], "y w", "y")
+    loop = while_(net(op("Scale", "y", "y", scale=2.0)), "y", "y")
+    forward = net(*below.op, op("Sum", "turns2", "turns"), loop)
+    refused(ctrlgrad.VersionError, forward, ["y"], "ws")
+
+
+def test_a_do_may_lie_on_the_stack_of_a_loop():
+    above = FLOWS["do"]([op("Sum", "y w", "y")], "y w", "y").op[1:]
+    loop = while_(net(op("Scale", "y", "y", scale=2.0)), "y", "y")
+    assert_right(net(scope(), loop, *above), ["y"])
 
 
 def test_what_goes_from_turn_to_turn_without_gradient_behind_the_loop():
@@ -636,6 +645,12 @@ def test_what_comes_in_is_handed_on_before_it_is_overwritten(inputs, op_type, de
     for _ in range(depth):
         ops = [if_("cond", "cond %s y" % inputs, "b y", net(*ops, name="t"))]
     assert_right(net(*ops), ["y"])
+
+
+def test_an_input_and_an_output_of_an_if_do_not_share_a_gradient():
+    """c is all that h is made of in one branch; in the other h keeps its value."""
+    flow = if_("cond", "c h", "h", net(op("Sum", "c", "h"), op("Tanh", "h", "h"), name="t"))
+    assert_right(net(op("Sinh", "c", "h"), flow, op("Sin", "h", "y")), ["y"])
 
 
 @in_flows

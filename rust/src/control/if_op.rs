@@ -15,7 +15,7 @@ use crate::ssa::VersionId;
 
 use super::branch::{Branch, Outputs};
 use super::seeds::{seeds, set_apart, Seed};
-use super::{control_error, net_argument, outer_read};
+use super::{control_error, net_argument, outer_read, ELSE_SUFFIX};
 
 /// `TensorProto.INT32`.
 const INT32: i64 = 2;
@@ -73,6 +73,8 @@ struct Join<'j, 'w, 's, 'a> {
     claims: FxHashMap<BlobId, [State; 2]>,
     /// Copies that close each side, made before anything of the tail is written.
     copies: [Vec<(Ref, ValueId)>; 2],
+    /// What each side hands on under its name. Where the value is renamed after all, it is copied.
+    kept: [Vec<(Ref, ValueId)>; 2],
     /// Operators that close each side.
     tails: [GradientNet<'a>; 2],
     /// What the copies read, beside what the branches read.
@@ -110,6 +112,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             outputs,
             claims: FxHashMap::default(),
             copies: [Vec::new(), Vec::new()],
+            kept: [Vec::new(), Vec::new()],
             tails: [GradientNet::default(), GradientNet::default()],
             copied: Vec::new(),
             looks_at: Vec::new(),
@@ -219,10 +222,13 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             (Some(name), Some(other)) if name == other => name,
             _ => usual,
         };
-        match self.claims.get(&name) {
-            Some(claimed) if *claimed != states => usual,
-            _ => name,
+        let mut name = name;
+        let mut next = usual;
+        while self.claims.get(&name).is_some_and(|claimed| *claimed != states) {
+            name = next;
+            next = self.walk.session.table.affixed(b"_", name, b"_DEDUP");
         }
+        name
     }
 
     /// Closes a side so that `value` holds the gradient of `blob` there.
@@ -239,7 +245,11 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
                 let like = self.shape_source(1 - side, blob, states[1 - side]);
                 self.fill(side, like, value)?;
             }
-            State::Free(part) if self.walk.session.values.nominal_ref(part) == name => {}
+            State::Free(part) if self.walk.session.values.nominal_ref(part) == name => {
+                self.walk.session.idle_copies = true;
+                self.kept[side].push((part, value));
+                self.copied.push(part);
+            }
             State::Free(part) => self.copy(side, part, value),
             State::Made(part) => {
                 let session = &mut *self.walk.session;
@@ -472,9 +482,13 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         }
         let changes = self.sides.iter().flatten().flat_map(Branch::changes).collect();
         let [then_copies, else_copies] = std::mem::take(&mut self.copies);
+        let [then_kept, else_kept] = std::mem::take(&mut self.kept);
         let [mut then_tail, mut else_tail] = std::mem::take(&mut self.tails);
-        for (tail, copies) in [(&mut then_tail, then_copies), (&mut else_tail, else_copies)] {
+        for (tail, copies, kept) in
+            [(&mut then_tail, then_copies, then_kept), (&mut else_tail, else_copies, else_kept)]
+        {
             let mut first = self.side_by_side(copies);
+            kept.into_iter().for_each(|(from, to)| first.copy(from, to, false, None, None));
             first.append(std::mem::take(tail));
             *tail = first;
         }
@@ -499,7 +513,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
                 ));
             }
             (None, Some(forward)) if !else_tail.ops.is_empty() => {
-                let head = NetHead::of(forward, "_grad_auto_else_zero_blobs_");
+                let head = NetHead::of(forward, ELSE_SUFFIX);
                 args.push(ControlArg::Net("else_net", head, else_tail));
             }
             _ => {}

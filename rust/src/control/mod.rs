@@ -19,6 +19,9 @@ use crate::error::{Error, Kind, Result};
 use crate::gradient::{Gradient, Ref};
 use crate::message::{NetRef, OpRef};
 
+/// Put behind the name of a branch to name the other one, where an If has none and its gradient does.
+pub const ELSE_SUFFIX: &str = "_grad_auto_else_zero_blobs_";
+
 /// Whether operators of this type hold nets that are differentiated here.
 pub fn is_control(op_type: &[u8]) -> bool {
     matches!(op_type, b"Do" | b"If" | b"While")

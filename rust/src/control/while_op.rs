@@ -334,7 +334,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
                     gradients.insert(blob, Gradient::Dense(behind));
                     continue;
                 }
-                (Some(Gradient::None) | None, _) => self.forgotten(blob),
+                (Some(Gradient::None) | None, _) => self.forgotten(blob, start),
                 (Some(_), _) => return Err(self.sparse_between_turns(blob)),
             };
             gradients.insert(blob, Gradient::Dense(Ref::Value(value)));
@@ -401,11 +401,21 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
     }
 
     /// Each turn overwrites the blob without reading it: what comes from before has no influence.
-    fn forgotten(&mut self, blob: BlobId) -> ValueId {
+    fn forgotten(&mut self, blob: BlobId, start: ValueId) -> ValueId {
         let name = self.walk.session.table.gradient(blob);
         let value = self.outputs.named(self.walk, name);
-        self.tail.fill(Ref::Blob(blob), 0.0, value, false, None, None);
-        self.looks_at.push(Ref::Blob(blob));
+        let version = self.walk.input_versions(self.op).get(&blob).copied();
+        let shape = version.map(|version| self.walk.shape(self.op, version));
+        let like = match shape {
+            None => Ref::Blob(blob),
+            Some(Ok(like)) => like,
+            // What goes from turn to turn keeps its shape.
+            Some(Err(_)) => Ref::Value(start),
+        };
+        self.tail.fill(like, 0.0, value, false, None, None);
+        if like == Ref::Blob(blob) {
+            self.looks_at.push(like);
+        }
         value
     }
 
@@ -454,6 +464,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         for (start, value) in &this.carried {
             cond_net.push(b"Copy", [Ref::Value(*value)], [*start], None, plain());
             external_inputs.push(Ref::Value(*value));
+            this.looks_at.push(Ref::Value(*value));
         }
         let (zero_starts, zeros) =
             (std::mem::take(&mut this.zero_starts), std::mem::take(&mut this.zeros));
@@ -469,6 +480,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
             let mut part = this.walk.session.values.canonical(part);
             if part == workspace {
                 this.walk.check_workspace(op, this.workspace)?;
+                this.walk.check_empty_before(op, this.workspace)?;
             } else {
                 part = outer_read(this.walk, op, part)?;
             }

@@ -55,6 +55,29 @@ const OF_ONE_SHAPE: &[(&str, &[(u32, u32)])] = &[
 /// The same for types that must not where they write anything else.
 const ALONE: &[(&str, &[(u32, u32)])] = &[("AffineChannelGradient", &[(0, 0)])];
 
+/// Forward operators that give a blob another shape in place, or copy another shape over it.
+const CHANGE_SHAPE: &[&str] = &[
+    "BatchMatMul",
+    "Concat",
+    "ExpandDims",
+    "Flatten",
+    "FlattenToVec",
+    "Gather",
+    "MergeDim",
+    "PrependDim",
+    "Reshape",
+    "ResizeLike",
+    "Slice",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+];
+
+/// Whether an operator that works on a blob in place may leave it in another shape.
+pub fn changes_shape(op_type: &[u8]) -> bool {
+    CHANGE_SHAPE.iter().any(|name| name.as_bytes() == op_type)
+}
+
 /// Whether a gradient operator may write output `write` over the gradient that it reads as input
 /// `read`. `one_shape` says that the two are known to have one shape, `alone` that there is no other
 /// output.
