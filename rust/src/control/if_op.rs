@@ -488,7 +488,9 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             [(&mut then_tail, then_copies, then_kept), (&mut else_tail, else_copies, else_kept)]
         {
             let mut first = self.side_by_side(copies);
-            kept.into_iter().for_each(|(from, to)| first.copy(from, to, false, None, None));
+            for (from, to) in kept {
+                first.copy(from, to, false, None, None);
+            }
             first.append(std::mem::take(tail));
             *tail = first;
         }

@@ -33,7 +33,7 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
     let workspace = check_body(&body)?;
 
     let turns_again = turns_again(walk, op, &body)?;
-    let (seeds, mut branch) = differentiate_body(walk, op, forward, &body, seeds, turns_again)?;
+    let (seeds, mut branch) = differentiate_body(walk, op, forward, &body, &seeds, turns_again)?;
     let takes_up = branch.writes().any(|part| part == Ref::Blob(workspace));
     if !takes_up {
         push_taking_up(walk, &body, workspace, &mut branch)?;
@@ -64,11 +64,11 @@ fn differentiate_body<'a>(
     op: usize,
     forward: NetRef<'a>,
     body: &Net<'a>,
-    seeds: Vec<Seed>,
+    seeds: &[Seed],
     turns_again: bool,
 ) -> Result<(Vec<Start>, Branch<'a>)> {
     let mut starts: Vec<Start> = Vec::with_capacity(seeds.len());
-    for seed in &seeds {
+    for seed in seeds {
         let (blob, behind) = (seed.output, Some(seed.gradient));
         starts.push(Start { blob, behind, value: apart(walk, seed) });
     }
