@@ -221,6 +221,9 @@ impl<'a> Walk<'_, '_, 'a> {
         let mut only_tag = false;
         for producer in producers.iter().filter(|producer| producer.origin != Origin::Caller) {
             let bytes = self.origin_device(producer.origin).unwrap_or_default();
+            if first.as_ref().is_some_and(|(before, _)| std::ptr::eq(*before, bytes)) {
+                continue;
+            }
             let device = Device::read(bytes)?;
             only_tag |= device.extra_info.contains(&ONLY_SUM_TAG);
             match &first {

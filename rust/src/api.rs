@@ -358,8 +358,9 @@ fn check_names(
             return Err(unknown(name, place, session.table.names()));
         }
     }
-    for y in ys.iter().filter(|_| !options.no_grad.is_empty()) {
-        if options.no_grad.contains(&y.name) {
+    let no_grad: FxHashSet<&[u8]> = options.no_grad.iter().map(Vec::as_slice).collect();
+    for y in ys {
+        if no_grad.contains(&y.name[..]) {
             return Err(Error::new(
                 Kind::Argument,
                 format!("{:?} is a target, and in no_grad", shown_name(&y.name)),

@@ -1,5 +1,7 @@
 //! The backward walk over one net. It names no operator: makers and control flow answer for those.
 
+use std::cell::RefCell;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -109,6 +111,8 @@ pub struct Walk<'w, 's, 'a> {
     taken_up: FxHashSet<VersionId>,
     /// By version of a workspace blob: how far down from it all others have been taken up.
     checked: FxHashMap<u32, VersionId>,
+    /// The device options of forward operators that were asked for: wide operators are asked often.
+    devices: RefCell<FxHashMap<u32, Option<&'a [u8]>>>,
     /// Scratch: what the inputs of an operator get.
     gets: Vec<Gradient>,
     /// Scratch: by place, the last operator that was found to write it.
@@ -178,6 +182,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             found: vec![nothing; ssa.blobs.len()],
             producers: Producers::new(ssa.versions.len()),
             written_by: vec![u32::MAX; ssa.blobs.len()],
+            devices: RefCell::default(),
             gets: Vec::new(),
             order: Vec::with_capacity(ssa.blobs.len()),
             handed_out: Vec::new(),
@@ -546,14 +551,12 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             && !self.is_needed_by_others(op, self.session.values.nominal(value))
     }
 
-    /// Whether a blob that operator `op` writes has been there before, as far as the net tells.
-    pub(crate) fn is_known_before(&self, op: usize, blob: BlobId) -> bool {
-        let mut outputs = self.net.output_places(op);
-        self.lenient
-            || self.net.inputs(op).contains(&blob)
-            || outputs.any(|place| {
-                self.net.blobs()[place] == blob && self.ssa.number(self.ssa.at[place]) > 0
-            })
+    /// The blobs of operator `op` that have been there before it, as far as the net tells.
+    pub(crate) fn known_before(&self, op: usize) -> FxHashSet<BlobId> {
+        let outputs = self.net.output_places(op);
+        let written = outputs.filter(|place| self.ssa.number(self.ssa.at[*place]) > 0);
+        let written = written.map(|place| self.net.blobs()[place]);
+        self.net.inputs(op).iter().copied().chain(written).collect()
     }
 
     /// Called before a gradient Do, If or While, and what belongs to it, is appended.
@@ -583,8 +586,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
 
     /// Whether the next gradient of a version is a second summand, which never keeps its name.
     pub(crate) fn is_split(&self, version: VersionId) -> bool {
-        self.producers.waiting(version) > 0
-            && self.producers.of(version).any(|producer| producer.made.is_some())
+        self.producers.waiting(version) > 0 && self.producers.any_made(version)
     }
 
     /// Checks that a gradient Do will find the workspace that its forward Do has left.
@@ -761,11 +763,17 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
 
     /// The serialized device option of a forward operator.
     pub(crate) fn device(&self, op: usize) -> Option<&'a [u8]> {
-        self.net.ops()[op].view.device().map(|device| match device {
-            std::borrow::Cow::Borrowed(device) => device,
-            std::borrow::Cow::Owned(device) => {
-                &*self.session.table.bump().alloc_slice_copy(&device)
-            }
+        let view = &self.net.ops()[op].view;
+        if !view.has_more {
+            return None;
+        }
+        *self.devices.borrow_mut().entry(op as u32).or_insert_with(|| {
+            view.device().map(|device| match device {
+                std::borrow::Cow::Borrowed(device) => device,
+                std::borrow::Cow::Owned(device) => {
+                    &*self.session.table.bump().alloc_slice_copy(&device)
+                }
+            })
         })
     }
 }

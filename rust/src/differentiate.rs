@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::backward::{Found, Walk};
@@ -148,20 +149,28 @@ impl<'a> Walk<'_, '_, 'a> {
         let (read, written) =
             (named(reads.clone(), &self.out.refs), named(writes.clone(), &self.out.refs));
         let mut first = 0;
+        let mut copies: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+        let mut known: Option<(BlobId, bool, bool)> = None;
         for (name, write, written) in written {
             while read.get(first).is_some_and(|(read, ..)| *read < name) {
                 first += 1;
             }
             for &(_, read, value) in read[first..].iter().take_while(|(read, ..)| *read == name) {
-                if value == written {
+                if value == written || self.out.refs[read] != Ref::Value(value) {
                     continue;
                 }
                 let (at, to) = ((read - reads.start) as u32, (write - writes.start) as u32);
-                let one_shape = self.is_updated(op, name);
+                let (one_shape, is_free) = match known {
+                    Some((of, one_shape, is_free)) if of == name => (one_shape, is_free),
+                    _ => (self.is_updated(op, name), self.keeps_no_name(op, name)),
+                };
+                known = Some((name, one_shape, is_free));
                 let alone = writes.len() == 1;
-                if may_overwrite(planned.op_type.as_bytes(), at, to, one_shape, alone)
-                    || self.keeps_no_name(op, name)
-                {
+                if is_free || may_overwrite(planned.op_type.as_bytes(), at, to, one_shape, alone) {
+                    continue;
+                }
+                if let Some(copy) = copies.get(&value) {
+                    self.out.refs[read] = Ref::Value(*copy);
                     continue;
                 }
                 let suffix = [b"_", self.session.table.name(name), b"_DEDUP"].concat();
@@ -171,6 +180,7 @@ impl<'a> Walk<'_, '_, 'a> {
                 let device = self.device(op);
                 self.out.copy(Ref::Value(value), copy, false, device, Some(op as u32));
                 self.out.refs[read] = Ref::Value(copy);
+                copies.insert(value, copy);
             }
         }
     }

@@ -14,12 +14,14 @@ pub struct Emitter<'e, 'a> {
     pub writer: Writer,
     values: &'e mut Values,
     table: &'e mut BlobTable<'a>,
+    /// The forward operator that was pasted from last, from which number on, and what of it.
+    pasted: (&'a [u8], u32, SmallVec<[(u32, &'a [u8]); 8]>),
 }
 
 impl<'e, 'a> Emitter<'e, 'a> {
     /// An emitter that puts its answer in front of what `writer` holds.
     pub fn new(writer: Writer, values: &'e mut Values, table: &'e mut BlobTable<'a>) -> Self {
-        Self { writer, values, table }
+        Self { writer, values, table, pasted: (&[], 0, SmallVec::new()) }
     }
 
     /// Writes the operators as the `op` fields of a net.
@@ -81,15 +83,20 @@ impl<'e, 'a> Emitter<'e, 'a> {
         if !forward.has_more {
             return;
         }
-        let mut found: SmallVec<[(u32, &[u8]); 8]> = forward
-            .fields()
-            .filter(|field| {
-                numbers.contains(&field.number) && matches!(field.value, Value::Bytes(_))
-            })
-            .map(|field| (field.number, field.raw))
-            .collect();
-        found.sort_by_key(|(number, _)| *number);
-        for (_, raw) in found.into_iter().rev() {
+        let first = *numbers.start();
+        let (bytes, from, found) = &mut self.pasted;
+        // A wide operator may have as many gradient operators as outputs: it is read once.
+        if !std::ptr::eq(*bytes, forward.bytes) || *from != first {
+            found.clear();
+            found.extend(forward.fields().filter_map(|field| {
+                let is_meant =
+                    numbers.contains(&field.number) && matches!(field.value, Value::Bytes(_));
+                is_meant.then_some((field.number, field.raw))
+            }));
+            found.sort_by_key(|(number, _)| *number);
+            (*bytes, *from) = (forward.bytes, first);
+        }
+        for (_, raw) in found.iter().rev() {
             self.writer.bytes(raw);
         }
     }

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::blobs::{BlobId, BlobTable};
 use crate::message::{NetRef, OpRef};
+use crate::session::{RED_ZONE, STACK};
 
 /// A value that the backward pass makes or is given.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -329,6 +330,13 @@ pub struct Control<'a> {
     pub changes: Vec<Ref>,
     /// Blobs of this net that it reads although they are not among its inputs.
     pub looks_at: Vec<Ref>,
+}
+
+impl Drop for Control<'_> {
+    /// Nets are nested as deep as a user nests them: what lets go of them must not run out of stack.
+    fn drop(&mut self) {
+        stacker::maybe_grow(RED_ZONE, STACK, || self.args.clear());
+    }
 }
 
 /// An argument of a gradient Do, If or While.

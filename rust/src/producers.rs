@@ -41,6 +41,8 @@ struct Head {
     count: u32,
     /// Whether they have been added up.
     settled: bool,
+    /// Whether one of them was made under a name of its own.
+    any_made: bool,
 }
 
 const END: u32 = u32::MAX;
@@ -49,7 +51,10 @@ impl Producers {
     /// No producers yet, for this many versions.
     pub fn new(versions: usize) -> Self {
         Self {
-            heads: vec![Head { first: END, last: END, count: 0, settled: false }; versions],
+            heads: vec![
+                Head { first: END, last: END, count: 0, settled: false, any_made: false };
+                versions
+            ],
             entries: Vec::with_capacity(versions),
         }
     }
@@ -64,6 +69,7 @@ impl Producers {
         } else {
             self.entries[head.last as usize].1 = at;
         }
+        head.any_made |= producer.made.is_some();
         head.last = at;
         head.count += 1;
     }
@@ -93,8 +99,14 @@ impl Producers {
         let mut at = self.heads[version.index()].first;
         while let Some((producer, next)) = self.entries.get_mut(at as usize) {
             change(producer);
+            self.heads[version.index()].any_made |= producer.made.is_some();
             at = *next;
         }
+    }
+
+    /// Whether an operator made the dense gradient, or the indices, of one of them.
+    pub fn any_made(&self, version: VersionId) -> bool {
+        self.heads[version.index()].any_made
     }
 
     /// Says that those of a version have been added up.

@@ -206,8 +206,9 @@ impl WayIn {
 
     /// Checks the outer blobs that are read, seen from the net around the Do.
     fn checked(mut self, walk: &Walk<'_, '_, '_>, op: usize) -> Result<Self> {
+        let listed = super::listed(walk, op);
         for part in &mut self.inputs {
-            *part = super::outer_read(walk, op, *part)?;
+            *part = super::outer_read(walk, op, &listed, *part)?;
         }
         Ok(self)
     }

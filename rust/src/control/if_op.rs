@@ -15,7 +15,7 @@ use crate::ssa::VersionId;
 
 use super::branch::{Branch, Outputs};
 use super::seeds::{seeds, set_apart, Seed};
-use super::{control_error, net_argument, outer_read, ELSE_SUFFIX};
+use super::{control_error, listed, net_argument, outer_read, ELSE_SUFFIX};
 
 /// `TensorProto.INT32`.
 const INT32: i64 = 2;
@@ -386,6 +386,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             .chain(self.walk.net.outputs(self.op))
             .copied()
             .collect();
+        let known_before = self.walk.known_before(self.op);
         for side in [0, 1] {
             let Some(branch) = &self.sides[side] else { continue };
             let read: FxHashSet<Ref> = branch.reads().into_iter().collect();
@@ -423,7 +424,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
                 match self.seeds.get(&blob).copied() {
                     Some(seed) if self.walk.session.values.nominal_ref(seed) == name => {}
                     Some(seed) => self.copy(1 - side, seed, value),
-                    None if self.walk.is_known_before(self.op, blob) => {
+                    None if self.walk.lenient || known_before.contains(&blob) => {
                         self.fill(1 - side, blob, value)?;
                     }
                     None => {}
@@ -468,13 +469,14 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         reads.append(&mut self.copied);
         let workspaces: FxHashSet<Ref> =
             self.sides.iter().flatten().flat_map(Branch::workspaces).collect();
+        let listed = listed(self.walk, op);
         for part in reads {
             let mut part = self.walk.session.values.canonical(part);
             match part {
                 Ref::Blob(blob) if workspaces.contains(&part) => {
                     self.walk.check_workspace(op, blob)?;
                 }
-                _ => part = outer_read(self.walk, op, part)?,
+                _ => part = outer_read(self.walk, op, &listed, part)?,
             }
             if met.insert(part) {
                 inputs.push(part);

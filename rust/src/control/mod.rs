@@ -13,11 +13,14 @@ mod while_op;
 
 use std::borrow::Cow;
 
+use rustc_hash::FxHashMap;
+
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Gradient, Ref};
 use crate::message::{NetRef, OpRef};
+use crate::ssa::VersionId;
 
 /// Put behind the name of a branch to name the other one, where an If has none and its gradient does.
 pub const ELSE_SUFFIX: &str = "_grad_auto_else_zero_blobs_";
@@ -64,17 +67,22 @@ fn control_error(what: impl Into<String>, hint: &str) -> Error {
     Error::new(Kind::Control, what).hint(hint)
 }
 
+/// The blobs that an operator lists, in the versions that it leaves them in.
+type Listed = FxHashMap<BlobId, VersionId>;
+
+fn listed(walk: &Walk<'_, '_, '_>, op: usize) -> Listed {
+    let places = walk.net.input_places(op).chain(walk.net.output_places(op));
+    places.map(|place| (walk.net.blobs()[place], walk.ssa.at[place])).collect()
+}
+
 /// A blob that is read inside an If or While, seen from the net around it.
-fn outer_read(walk: &Walk<'_, '_, '_>, op: usize, part: Ref) -> Result<Ref> {
+fn outer_read(walk: &Walk<'_, '_, '_>, op: usize, listed: &Listed, part: Ref) -> Result<Ref> {
     let Ref::Blob(blob) = part else { return Ok(part) };
     if walk.lenient {
         return Ok(part);
     }
-    for places in [walk.net.output_places(op), walk.net.input_places(op)] {
-        if let Some(at) = walk.net.blobs()[places.clone()].iter().rposition(|other| *other == blob)
-        {
-            return walk.forward(op, walk.ssa.at[places.start + at], false);
-        }
+    if let Some(version) = listed.get(&blob) {
+        return walk.forward(op, *version, false);
     }
     Err(Error::new(
         Kind::OutOfScope,

@@ -16,7 +16,7 @@ use crate::net::Net;
 
 use super::branch::{Branch, Outputs};
 use super::seeds::{apart, seeds, Seed};
-use super::{control_error, net_argument, outer_read, unlisted};
+use super::{control_error, listed, net_argument, outer_read, unlisted};
 
 /// The name of the net that ends the gradient loop; its condition blob is named after it.
 const CONDITION_NET: &[u8] = b"gradient_loop_cond_net";
@@ -476,13 +476,14 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
 
         let mut inputs = vec![Ref::Value(cond)];
         let mut met = FxHashSet::default();
+        let listed = listed(this.walk, op);
         for part in this.branch.reads() {
             let mut part = this.walk.session.values.canonical(part);
             if part == workspace {
                 this.walk.check_workspace(op, this.workspace)?;
                 this.walk.check_empty_before(op, this.workspace)?;
             } else {
-                part = outer_read(this.walk, op, part)?;
+                part = outer_read(this.walk, op, &listed, part)?;
             }
             if met.insert(part) {
                 inputs.push(part);
