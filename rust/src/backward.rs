@@ -106,7 +106,7 @@ pub struct Walk<'w, 's, 'a> {
     /// The gradients that the caller gives to that single operator.
     given: Vec<Gradient>,
     /// By name: who else needs the gradient that the blob of that name holds.
-    shared: FxHashMap<BlobId, SmallVec<[VersionId; 2]>>,
+    shared: FxHashMap<BlobId, Holders>,
     /// Versions of workspace blobs whose writer has a gradient that takes the workspace up again.
     taken_up: FxHashSet<VersionId>,
     /// By version of a workspace blob: how far down from it all others have been taken up.
@@ -117,6 +117,27 @@ pub struct Walk<'w, 's, 'a> {
     gets: Vec<Gradient>,
     /// Scratch: by place, the last operator that was found to write it.
     written_by: Vec<u32>,
+}
+
+/// Versions that need one gradient, in the order in which they came to it.
+#[derive(Default)]
+struct Holders {
+    turns: FxHashMap<VersionId, u32>,
+    next: u32,
+}
+
+impl Holders {
+    fn push(&mut self, version: VersionId) {
+        self.turns.entry(version).or_insert(self.next);
+        self.next += 1;
+    }
+
+    fn in_order(self) -> impl Iterator<Item = VersionId> {
+        let mut turns: SmallVec<[(u32, VersionId); 2]> =
+            self.turns.into_iter().map(|(version, turn)| (turn, version)).collect();
+        turns.sort_unstable_by_key(|(turn, _)| *turn);
+        turns.into_iter().map(|(_, version)| version)
+    }
 }
 
 /// Walks a net backwards from `targets`.
@@ -527,7 +548,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     /// Whether anybody but operator `op` still needs the gradient in the blob called `name`.
     pub(crate) fn is_needed_by_others(&self, op: usize, name: BlobId) -> bool {
         self.shared.get(&name).is_some_and(|holders| {
-            holders.iter().any(|version| {
+            holders.turns.keys().any(|version| {
                 let writer = self.ssa.versions[version.index()].writer;
                 writer.is_none_or(|writer| (writer as usize) < op)
             })
@@ -689,8 +710,8 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             for part in found.gradient.parts() {
                 let name = self.session.values.nominal_ref(part);
                 if let Some(holders) = self.shared.get_mut(&name) {
-                    holders.retain(|holder| *holder != version);
-                    if holders.is_empty() {
+                    holders.turns.remove(&version);
+                    if holders.turns.is_empty() {
                         self.shared.remove(&name);
                     }
                 }
@@ -705,7 +726,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             return;
         }
         let Some(holders) = self.shared.remove(&name) else { return };
-        for version in holders {
+        for version in holders.in_order() {
             let holder = self.ssa.versions[version.index()];
             if Some(version) == target || holder.writer == Some(op as u32) {
                 self.shared.entry(name).or_default().push(version);

@@ -8,6 +8,9 @@ use crate::message::{arg, net, op, OpRef};
 use crate::rename::{paste_renamed, Renamed};
 use crate::wire::{fields, Value, Writer};
 
+/// Fields of an operator, by number.
+type Pasted<'a> = SmallVec<[(u32, &'a [u8]); 8]>;
+
 /// Writes gradient operators.
 pub struct Emitter<'e, 'a> {
     /// Holds what has been written.
@@ -15,7 +18,7 @@ pub struct Emitter<'e, 'a> {
     values: &'e mut Values,
     table: &'e mut BlobTable<'a>,
     /// The forward operator that was pasted from last, from which number on, and what of it.
-    pasted: (&'a [u8], u32, SmallVec<[(u32, &'a [u8]); 8]>),
+    pasted: (&'a [u8], u32, Pasted<'a>),
 }
 
 impl<'e, 'a> Emitter<'e, 'a> {
