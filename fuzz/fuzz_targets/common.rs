@@ -1,0 +1,80 @@
+// Shared by the targets: asks, and checks what comes back.
+use ctrlgrad::api::{self, Forward, Ops, Options, Y};
+use ctrlgrad::session::{Named, NoHook};
+use ctrlgrad::wire::{fields, Value};
+
+pub type Answer = Result<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>, Option<Vec<u8>>)>), String>;
+
+pub fn walk_net(bytes: &[u8], depth: u32) {
+    for field in fields(bytes) {
+        let field = field.expect("the answer is protobuf");
+        if let (2, Value::Bytes(op)) = (field.number, field.value) {
+            walk_op(op, depth);
+        }
+    }
+}
+
+/// Arguments of plain operators are pasted unread; those of control flow are made here.
+pub fn walk_op(op: &[u8], depth: u32) {
+    let all: Vec<_> = fields(op).map(|field| field.expect("operators are protobuf")).collect();
+    let is_control = all.iter().any(|field| {
+        field.number == 4
+            && matches!(field.value, Value::Bytes(name) if matches!(name, b"Do" | b"If" | b"While"))
+    });
+    for field in all.iter().filter(|_| is_control && depth < 64) {
+        let (5, Value::Bytes(arg)) = (field.number, field.value) else { continue };
+        for inner in fields(arg) {
+            let inner = inner.expect("arguments of control flow are protobuf");
+            if let (8, Value::Bytes(net)) = (inner.number, inner.value) {
+                walk_net(net, depth + 1);
+            }
+        }
+    }
+}
+
+#[allow(dead_code)]
+pub fn ask(
+    net: &[u8],
+    ys: &[(Vec<u8>, Named)],
+    no_grad: Vec<Vec<u8>>,
+    wrt: Option<Vec<Vec<u8>>>,
+) -> Answer {
+    let ys: Vec<Y> = ys
+        .iter()
+        .map(|(name, gradient)| Y { name: name.clone(), gradient: gradient.clone() })
+        .collect();
+    let options = Options { known: false, no_grad, wrt };
+    match api::backward(Forward::Net(net), &ys, &options, &mut NoHook) {
+        Ok(answer) => {
+            let Ops::Net(writer) = &answer.ops else { panic!("a net was asked for") };
+            walk_net(writer.written(), 0);
+            let gradients = answer
+                .gradients
+                .iter()
+                .map(|(b, f, s)| (b.to_vec(), f.to_vec(), s.map(<[u8]>::to_vec)))
+                .collect();
+            Ok((writer.written().to_vec(), gradients))
+        }
+        Err(error) => {
+            let text = error.to_string();
+            assert!(text.len() < 20_000, "long error: {text}");
+            assert!(error.report().kind != ctrlgrad::error::Kind::Internal, "internal: {text}");
+            Err(text)
+        }
+    }
+}
+
+#[allow(dead_code)]
+pub fn names_of(net: &[u8]) -> Vec<Vec<u8>> {
+    let mut names = Vec::new();
+    for field in fields(net).filter_map(Result::ok) {
+        if let (2, Value::Bytes(op)) = (field.number, field.value) {
+            for field in fields(op).filter_map(Result::ok) {
+                if let (1 | 2, Value::Bytes(name)) = (field.number, field.value) {
+                    names.push(name.to_vec());
+                }
+            }
+        }
+    }
+    names
+}
