@@ -1,11 +1,12 @@
 """Random nets, asked of ctrlgrad and of Caffe2; both answers are run.
 
 A net that fails here is found again by its two numbers: `python -m
-tests.oracle.differential --seed SEED --first NUMBER --nets 1`.
+tests.oracle.differential --seed SEED --first NUMBER --nets 1`. Other nets are
+asked for with `make test-reference SEED=...`; here they are the same every time, so that what fails
+is what has changed.
 """
 
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -35,16 +36,6 @@ def test_the_same_nets_every_time():
     done = differential("--seed", SEED, "--nets", 400)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.slow
-def test_other_nets_every_time():
-    seed = int(os.environ.get("CTRLGRAD_SEED", random.SystemRandom().randrange(10**6)))
-    print("seed", seed)
-    done = differential("--seed", seed, "--nets", 1000)
-    print(done.stdout)
-    # Of nets that nobody has looked at yet: no wrong answer. A refusal is for a person to judge.
-    assert done.returncode in (0, 2), "seed %d\n%s" % (seed, done.stdout + done.stderr)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

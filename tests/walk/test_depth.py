@@ -1,5 +1,6 @@
 """Nets inside nets: as deep as anybody goes and deeper, in a time that grows with the answer."""
 
+import threading
 import time
 
 import ctrlgrad
@@ -120,3 +121,31 @@ def test_both_interfaces_give_the_same(kind, levels):
     answer = backward(data, {"y": "gy"})
     assert answer.grads == grads
     assert b"".join(wire.field(2, each.SerializeToString()) for each in answer.ops) == ops
+
+
+def test_a_small_stack_is_enough():
+    """What lets go of nets inside nets must not recurse on the stack of the thread."""
+    net = nested(4000, [if_shell("then_net", ["x", "y"], ["y"])], RELU)
+    answers = []
+    threading.stack_size(128 * 1024)
+    try:
+        thread = threading.Thread(target=lambda: answers.append(backward_bytes(net, ["y"])))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(0)
+    assert len(answers) == 1
+
+
+@pytest.mark.parametrize("op_type", ["Sum", "Max", "Mean"])
+def test_a_blob_that_one_operator_reads_often(op_type):
+    def seconds(width):
+        net = wire.net(wire.op(op_type, ["x"] * width, ["y"]))
+        best = []
+        for _ in range(3):
+            start = time.process_time()
+            backward_bytes(net, ["y"])
+            best.append(time.process_time() - start)
+        return min(best)
+
+    assert seconds(40_000) < 20 * max(seconds(5_000), 1e-3)
