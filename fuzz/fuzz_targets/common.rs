@@ -78,3 +78,25 @@ pub fn names_of(net: &[u8]) -> Vec<Vec<u8>> {
     }
     names
 }
+
+#[allow(dead_code)]
+pub fn varint(out: &mut Vec<u8>, mut v: u64) {
+    while v >= 128 {
+        out.push(v as u8 | 128);
+        v >>= 7;
+    }
+    out.push(v as u8);
+}
+
+#[allow(dead_code)]
+pub fn bytes(out: &mut Vec<u8>, n: u32, b: &[u8]) {
+    varint(out, u64::from(n << 3 | 2));
+    varint(out, b.len() as u64);
+    out.extend_from_slice(b);
+}
+
+#[allow(dead_code)]
+pub fn int(out: &mut Vec<u8>, n: u32, v: u64) {
+    varint(out, u64::from(n << 3));
+    varint(out, v);
+}

@@ -4,6 +4,7 @@ use libfuzzer_sys::arbitrary::{Arbitrary, Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 #[path = "common.rs"]
 mod common;
+use common::{bytes, int, varint};
 use ctrlgrad::session::Named;
 
 const BLOBS: &[&str] = &[
@@ -66,23 +67,6 @@ const SOME: &[&str] = &[
     "Cast",
     "Transpose",
 ];
-
-fn varint(out: &mut Vec<u8>, mut v: u64) {
-    while v >= 128 {
-        out.push(v as u8 | 128);
-        v >>= 7;
-    }
-    out.push(v as u8);
-}
-fn bytes(out: &mut Vec<u8>, n: u32, b: &[u8]) {
-    varint(out, u64::from(n << 3 | 2));
-    varint(out, b.len() as u64);
-    out.extend_from_slice(b);
-}
-fn int(out: &mut Vec<u8>, n: u32, v: u64) {
-    varint(out, u64::from(n << 3));
-    varint(out, v);
-}
 
 struct G<'u, 'a> {
     u: &'u mut Unstructured<'a>,

@@ -5,20 +5,9 @@ use libfuzzer_sys::fuzz_target;
 #[path = "common.rs"]
 #[allow(dead_code)]
 mod common;
+use common::{bytes, varint};
 use ctrlgrad::session::{Named, NoHook};
 
-fn varint(out: &mut Vec<u8>, mut v: u64) {
-    while v >= 128 {
-        out.push(v as u8 | 128);
-        v >>= 7;
-    }
-    out.push(v as u8);
-}
-fn bytes(out: &mut Vec<u8>, n: u32, b: &[u8]) {
-    varint(out, u64::from(n << 3 | 2));
-    varint(out, b.len() as u64);
-    out.extend_from_slice(b);
-}
 const ARGS: &[&str] = &[
     "axis",
     "axes",

@@ -203,12 +203,7 @@ impl<'a> Walk<'_, '_, 'a> {
             Origin::Forward(op) => self.device(op as usize),
             Origin::Made(at) => match &self.out.ops[at as usize].body {
                 Body::Plain { device, .. } => *device,
-                Body::Given { op } => op.device().map(|device| match device {
-                    std::borrow::Cow::Borrowed(device) => device,
-                    std::borrow::Cow::Owned(device) => {
-                        &*self.session.table.bump().alloc_slice_copy(&device)
-                    }
-                }),
+                Body::Given { op } => op.device().map(|device| self.session.table.keep(device)),
                 Body::Maker { .. } | Body::Control(_) => None,
             },
             Origin::Caller => None,

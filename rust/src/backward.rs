@@ -8,13 +8,14 @@ use smallvec::SmallVec;
 use crate::blobs::{self, BlobId, BlobTable};
 use crate::control;
 use crate::error::{shown_name, Error, Kind, Result};
-use crate::gradient::{Body, Control, Gradient, GradientNet, Ref, ValueId};
+use crate::gradient::{Body, Gradient, GradientNet, Ref, ValueId};
 use crate::makers::in_place::changes_shape;
 use crate::makers::words::Form;
 use crate::makers::{self, Entry};
 use crate::net::Net;
 use crate::producers::{Origin, Producer, Producers};
 use crate::session::Session;
+use crate::sharing::Holders;
 use crate::ssa::{Ssa, Version, VersionId};
 
 /// A blob that the walk starts from.
@@ -97,47 +98,26 @@ pub struct Walk<'w, 's, 'a> {
     pub(crate) found: Vec<Found>,
     pub(crate) producers: Producers,
     order: Vec<u32>,
-    handed_out: Vec<Ref>,
+    pub(crate) handed_out: Vec<Ref>,
     around: &'w Surroundings,
     /// The first value of this walk; earlier ones are others' to overwrite.
-    first_value: u32,
+    pub(crate) first_value: u32,
     /// A single operator without the net around it: nothing is known of versions then.
     pub(crate) lenient: bool,
     /// The gradients that the caller gives to that single operator.
     given: Vec<Gradient>,
     /// By name: who else needs the gradient that the blob of that name holds.
-    shared: FxHashMap<BlobId, Holders>,
+    pub(crate) shared: FxHashMap<BlobId, Holders>,
     /// Versions of workspace blobs whose writer has a gradient that takes the workspace up again.
-    taken_up: FxHashSet<VersionId>,
+    pub(crate) taken_up: FxHashSet<VersionId>,
     /// By version of a workspace blob: how far down from it all others have been taken up.
-    checked: FxHashMap<u32, VersionId>,
+    pub(crate) checked: FxHashMap<u32, VersionId>,
     /// The device options of forward operators that were asked for: wide operators are asked often.
     devices: RefCell<FxHashMap<u32, Option<&'a [u8]>>>,
     /// Scratch: what the inputs of an operator get.
     gets: Vec<Gradient>,
     /// Scratch: by place, the last operator that was found to write it.
     written_by: Vec<u32>,
-}
-
-/// Versions that need one gradient, in the order in which they came to it.
-#[derive(Default)]
-struct Holders {
-    turns: FxHashMap<VersionId, u32>,
-    next: u32,
-}
-
-impl Holders {
-    fn push(&mut self, version: VersionId) {
-        self.turns.entry(version).or_insert(self.next);
-        self.next += 1;
-    }
-
-    fn in_order(self) -> impl Iterator<Item = VersionId> {
-        let mut turns: SmallVec<[(u32, VersionId); 2]> =
-            self.turns.into_iter().map(|(version, turn)| (turn, version)).collect();
-        turns.sort_unstable_by_key(|(turn, _)| *turn);
-        turns.into_iter().map(|(_, version)| version)
-    }
 }
 
 /// Walks a net backwards from `targets`.
@@ -502,16 +482,6 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         }
     }
 
-    /// Remembers that `version` needs a gradient that is not its alone.
-    fn share(&mut self, gradient: Gradient, version: VersionId) {
-        for part in gradient.parts() {
-            if let Ref::Value(value) = part {
-                let name = self.session.values.nominal(value);
-                self.shared.entry(name).or_default().push(version);
-            }
-        }
-    }
-
     /// Whether a version has no gradient to give to anything before it, so that it does not matter
     /// what gradient it has itself.
     pub(crate) fn is_indifferent(&self, version: VersionId) -> bool {
@@ -545,16 +515,6 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         indifferent
     }
 
-    /// Whether anybody but operator `op` still needs the gradient in the blob called `name`.
-    pub(crate) fn is_needed_by_others(&self, op: usize, name: BlobId) -> bool {
-        self.shared.get(&name).is_some_and(|holders| {
-            holders.turns.keys().any(|version| {
-                let writer = self.ssa.versions[version.index()].writer;
-                writer.is_none_or(|writer| (writer as usize) < op)
-            })
-        })
-    }
-
     /// The outputs of operator `op` in which it found a value that may need a gradient.
     pub(crate) fn matter_before(&self, op: usize) -> FxHashSet<BlobId> {
         let outputs = self.net.output_places(op).filter(|place| {
@@ -562,14 +522,6 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             before.is_some_and(|version| !self.is_indifferent(version))
         });
         outputs.map(|place| self.net.blobs()[place]).collect()
-    }
-
-    /// Whether a gradient of an output of `op` was made by this walk and is needed by `op` alone.
-    pub(crate) fn is_spare(&self, op: usize, gradient: Gradient) -> bool {
-        let Gradient::Dense(Ref::Value(value)) = gradient else { return false };
-        !self.lenient
-            && value.0 >= self.first_value
-            && !self.is_needed_by_others(op, self.session.values.nominal(value))
     }
 
     /// The blobs of operator `op` that have been there before it, as far as the net tells.
@@ -580,206 +532,9 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         self.net.inputs(op).iter().copied().chain(written).collect()
     }
 
-    /// Called before a gradient Do, If or While, and what belongs to it, is appended.
-    pub(crate) fn protect_outputs(&mut self, op: usize, outputs: &[Ref], changes: &[Ref]) {
-        if self.shared.is_empty() {
-            return;
-        }
-        let mut targets = FxHashMap::default();
-        for place in self.net.input_places(op) {
-            let name = self.session.table.gradient(self.net.blobs()[place]);
-            targets.insert(name, self.ssa.at[place]);
-        }
-        for part in outputs.iter().chain(changes) {
-            let Ref::Value(value) = *part else { continue };
-            let name = self.session.values.nominal(value);
-            let target = targets.get(&name).copied();
-            if !target.is_some_and(|version| self.is_split(version)) {
-                self.protect(op, name, target);
-            }
-        }
-    }
-
-    /// Whether anything is needed by more than the operator that comes next.
-    pub(crate) fn has_shared(&self) -> bool {
-        !self.shared.is_empty()
-    }
-
     /// Whether the next gradient of a version is a second summand, which never keeps its name.
     pub(crate) fn is_split(&self, version: VersionId) -> bool {
         self.producers.waiting(version) > 0 && self.producers.any_made(version)
-    }
-
-    /// Checks that a gradient Do will find the workspace that its forward Do has left.
-    ///
-    /// A workspace blob is a stack: all that was put on it later must have been taken up before.
-    pub(crate) fn check_workspace(&mut self, op: usize, workspace: BlobId) -> Result<()> {
-        if self.lenient {
-            return Ok(());
-        }
-        let Some(place) =
-            self.net.output_places(op).find(|place| self.net.blobs()[*place] == workspace)
-        else {
-            return Ok(());
-        };
-        let own = self.ssa.at[place];
-        let place = self.ssa.versions[own.index()].place;
-        let mut at = self.checked.get(&place).copied().unwrap_or_else(|| self.ssa.newest(own));
-        while at != own {
-            let version = self.ssa.versions[at.index()];
-            match version.before {
-                Some(before) if self.taken_up.contains(&at) => at = before,
-                _ => {
-                    return Err(Error::new(
-                        Kind::Version,
-                        format!(
-                            "another operator puts a workspace on {:?} behind this one, and has no \
-                             gradient that would take it off again",
-                            self.session.shown(workspace)
-                        ),
-                    )
-                    .hint("give each Do a workspace blob of its own")
-                    .blob(self.session.table.name(workspace)))
-                }
-            }
-        }
-        self.checked.insert(place, own);
-        Ok(())
-    }
-
-    /// Checks that a While found no workspace of another operator on its stack: the gradient loop takes
-    /// up all that there are.
-    pub(crate) fn check_empty_before(&self, op: usize, workspace: BlobId) -> Result<()> {
-        let found = self.net.output_places(op).find(|place| self.net.blobs()[*place] == workspace);
-        let before = found.and_then(|place| self.ssa.versions[self.ssa.at[place].index()].before);
-        let writer = before.and_then(|before| self.ssa.versions[before.index()].writer);
-        match writer.map(|writer| self.net.ops()[writer as usize].view.op_type) {
-            None | Some(b"CreateScope") => Ok(()),
-            _ if self.lenient => Ok(()),
-            Some(op_type) => Err(Error::new(
-                Kind::Version,
-                format!(
-                    "a {} puts workspaces on {:?} before this loop, and the gradient loop would take \
-                     them up too",
-                    shown_name(op_type),
-                    self.session.shown(workspace)
-                ),
-            )
-            .hint("give each loop a workspace blob of its own")
-            .blob(self.session.table.name(workspace))),
-        }
-    }
-
-    /// Appends a gradient Do, If or While.
-    pub(crate) fn push_control(
-        &mut self,
-        op: usize,
-        op_type: &'static [u8],
-        inputs: Vec<Ref>,
-        outputs: Vec<Ref>,
-        control: Control<'a>,
-    ) {
-        self.protect_outputs(op, &outputs, &control.changes);
-        let workspaces: FxHashSet<BlobId> = outputs
-            .iter()
-            .filter_map(|part| match part {
-                Ref::Blob(blob) => Some(*blob),
-                Ref::Value(_) => None,
-            })
-            .collect();
-        for place in self.net.output_places(op) {
-            if workspaces.contains(&self.net.blobs()[place]) {
-                self.taken_up.insert(self.ssa.at[place]);
-            }
-        }
-        let body = Body::Control(Box::new(control));
-        self.out.push_refs(op_type, inputs, outputs, Some(op as u32), body);
-    }
-
-    /// The gradients of the outputs of an operator have served: their blobs may be overwritten.
-    fn release(&mut self, op: usize) {
-        if self.shared.is_empty() {
-            return;
-        }
-        for place in self.net.output_places(op) {
-            let version = self.ssa.at[place];
-            let found = self.found[self.ssa.versions[version.index()].place as usize];
-            if found.version != version {
-                continue;
-            }
-            for part in found.gradient.parts() {
-                let name = self.session.values.nominal_ref(part);
-                if let Some(holders) = self.shared.get_mut(&name) {
-                    holders.turns.remove(&version);
-                    if holders.turns.is_empty() {
-                        self.shared.remove(&name);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Called before operator `op` has something written to a blob called `name`: whoever still needs
-    /// the gradient in it gets a copy. `target` is the version whose gradient is about to be written.
-    pub(crate) fn protect(&mut self, op: usize, name: BlobId, target: Option<VersionId>) {
-        if self.shared.is_empty() {
-            return;
-        }
-        let Some(holders) = self.shared.remove(&name) else { return };
-        for version in holders.in_order() {
-            let holder = self.ssa.versions[version.index()];
-            if Some(version) == target || holder.writer == Some(op as u32) {
-                self.shared.entry(name).or_default().push(version);
-                continue;
-            }
-            let is_pending = holder.writer.is_none_or(|writer| (writer as usize) < op);
-            if is_pending {
-                self.copy_for(op, name, version);
-            }
-        }
-    }
-
-    fn copy_for(&mut self, op: usize, name: BlobId, version: VersionId) {
-        let holds = |part: Ref, walk: &Self| matches!(part, Ref::Value(value) if walk.session.values.nominal(value) == name);
-        let place = self.ssa.versions[version.index()].place;
-        let found = self.found[place as usize];
-        let current = if found.version == version { found.gradient } else { Gradient::None };
-        let mut waiting: SmallVec<[Gradient; 2]> = SmallVec::new();
-        if self.producers.waiting(version) > 0 {
-            waiting.extend(self.producers.of(version).map(|producer| producer.gradient));
-        }
-        waiting.push(current);
-        let Some(part) =
-            waiting.into_iter().flat_map(Gradient::parts).find(|part| holds(*part, self))
-        else {
-            return;
-        };
-        let suffix = match current {
-            Gradient::Sparse(indices, _) if indices == part => blobs::INDICES,
-            Gradient::Sparse(..) => blobs::VALUES,
-            _ => blobs::GRADIENT,
-        };
-        let blob = self.ssa.blob(version);
-        let mut copy_name = self.session.table.suffixed(blob, suffix);
-        if self.shared.contains_key(&copy_name) {
-            let suffix = [b"_", self.session.table.name(name), b"_DEDUP"].concat();
-            copy_name = self.session.table.suffixed(blob, &suffix);
-        }
-        let copy = self.session.values.add(copy_name);
-        self.session.values.set_copy(copy, part);
-        let device = self.device(op);
-        self.out.copy(part, copy, false, device, Some(op as u32));
-        let replace = |old: Ref| if old == part { Ref::Value(copy) } else { old };
-        if found.version == version {
-            self.found[place as usize].gradient = current.map(replace);
-        }
-        self.producers.change(version, |producer| {
-            producer.gradient = producer.gradient.map(replace);
-            if producer.made.is_none() && producer.gradient == Gradient::Dense(Ref::Value(copy)) {
-                producer.made = Some(copy);
-            }
-        });
-        self.handed_out.push(Ref::Value(copy));
     }
 
     /// The serialized device option of a forward operator.
@@ -788,14 +543,8 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         if !view.has_more {
             return None;
         }
-        *self.devices.borrow_mut().entry(op as u32).or_insert_with(|| {
-            view.device().map(|device| match device {
-                std::borrow::Cow::Borrowed(device) => device,
-                std::borrow::Cow::Owned(device) => {
-                    &*self.session.table.bump().alloc_slice_copy(&device)
-                }
-            })
-        })
+        let read = || view.device().map(|device| self.session.table.keep(device));
+        *self.devices.borrow_mut().entry(op as u32).or_insert_with(read)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Blob names as dense ids. The only file that knows the suffixes of gradient names.
 
+use std::borrow::Cow;
 use std::hash::BuildHasher;
 
 use bumpalo::Bump;
@@ -60,6 +61,14 @@ impl<'a> BlobTable<'a> {
     /// The arena that names and merged messages live in.
     pub fn bump(&self) -> &'a Bump {
         self.bump
+    }
+
+    /// Bytes that may have been put together, for as long as names live.
+    pub fn keep(&self, bytes: Cow<'a, [u8]>) -> &'a [u8] {
+        match bytes {
+            Cow::Borrowed(bytes) => bytes,
+            Cow::Owned(bytes) => self.bump.alloc_slice_copy(&bytes),
+        }
     }
 
     /// How many names there are; every id is below.

@@ -17,8 +17,10 @@ pub mod makers;
 pub mod message;
 pub mod net;
 mod producers;
+mod registered;
 mod rename;
 pub mod session;
+mod sharing;
 mod slice;
 pub mod ssa;
 #[cfg(test)]

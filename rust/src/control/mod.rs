@@ -10,8 +10,7 @@ mod do_op;
 mod if_op;
 mod seeds;
 mod while_op;
-
-use std::borrow::Cow;
+mod workspaces;
 
 use rustc_hash::FxHashMap;
 
@@ -55,10 +54,7 @@ fn net_argument<'a>(
     Ok(Some(match argument.net() {
         // The reference reads a net that is not set as an empty one.
         None => NetRef { bytes: &[] },
-        Some(Cow::Borrowed(bytes)) => NetRef { bytes },
-        Some(Cow::Owned(bytes)) => {
-            NetRef { bytes: walk.session.table.bump().alloc_slice_copy(&bytes) }
-        }
+        Some(bytes) => NetRef { bytes: walk.session.table.keep(bytes) },
     }))
 }
 
