@@ -16,7 +16,7 @@ import numpy as np
 from caffe2.proto import caffe2_pb2
 from caffe2.python import workspace
 
-from .recipes import PICKY, RECIPES, UNSEEN, Want, unfit
+from .recipes import PICKY, RECIPES, UNSEEN, Want, sign_lost, unfit
 
 Ys = Union[list[str], dict[str, Any]]
 Feeds = dict[str, np.ndarray]
@@ -251,6 +251,8 @@ class Draft:
         if kind in PICKY and (
             self.parent or unfit(kind, [values[n] for n in dict.fromkeys(inputs)])
         ):
+            raise Unlucky(kind)
+        if sign_lost(kind, inputs, outputs, args):
             raise Unlucky(kind)
         unseen = UNSEEN.get(kind, set())
         self.emit(op, [None if i in unseen else a for i, a in enumerate(out)])

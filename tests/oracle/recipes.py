@@ -53,6 +53,11 @@ PICKY = {
 FLOAT, DOUBLE = 1, 13
 
 
+def sign_lost(kind: str, inputs: Sequence[str], outputs: Sequence[str], args: dict) -> bool:
+    """Whether the gradient is computed from a power that does not tell the sign of its base."""
+    return kind == "Pow" and outputs[0] in inputs and args.get("exponent") in (2.0, 3.0)
+
+
 def unfit(kind: str, inputs: Sequence[np.ndarray]) -> bool:
     """Whether these are such values: elements that compete and are equal (each gets the
     whole gradient), or no probabilities. Max and Min compare their inputs."""

@@ -92,7 +92,8 @@ fn pow(q: &Question, a: &mut Answer) -> Result<()> {
     }
 }
 
-/// e x^(e-1), or e y^((e-1)/e) where y has taken the place of x.
+/// e x^(e-1), or e y^((e-1)/e) where y has taken the place of x. The latter is the reference's answer
+/// and right unless x is negative, which a whole e other than 1 and -1 allows: y has lost the sign.
 fn pow_of_number(exponent: f32, q: &Question, a: &mut Answer) -> Result<()> {
     let base = if q.in_place(0, 0) {
         if exponent.abs() <= 1e-12 {
