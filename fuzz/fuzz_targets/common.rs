@@ -1,6 +1,6 @@
 // Shared by the targets: asks, and checks what comes back.
 use ctrlgrad::api::{self, Forward, Ops, Options, Y};
-use ctrlgrad::session::{Named, NoHook};
+use ctrlgrad::session::{Named, NoHook, Scope};
 use ctrlgrad::wire::{fields, Value};
 
 pub type Answer = Result<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>, Option<Vec<u8>>)>), String>;
@@ -41,10 +41,10 @@ pub fn ask(
 ) -> Answer {
     let ys: Vec<Y> = ys
         .iter()
-        .map(|(name, gradient)| Y { name: name.clone(), gradient: gradient.clone() })
+        .map(|(name, gradient)| Y { name: name.clone(), gradient: gradient.clone(), in_scope: false })
         .collect();
     let options = Options { known: false, no_grad, wrt };
-    match api::backward(Forward::Net(net), &ys, &options, &mut NoHook) {
+    match api::backward(Forward::Net(net), &ys, &options, &Scope::default(), &mut NoHook) {
         Ok(answer) => {
             let Ops::Net(writer) = &answer.ops else { panic!("a net was asked for") };
             walk_net(writer.written(), 0);

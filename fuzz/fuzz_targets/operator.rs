@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 #[allow(dead_code)]
 mod common;
 use common::{bytes, varint};
-use ctrlgrad::session::{Named, NoHook};
+use ctrlgrad::session::{Named, NoHook, Scope};
 
 const ARGS: &[&str] = &[
     "axis",
@@ -132,7 +132,7 @@ fn run(case: &Case) -> std::result::Result<(Vec<Vec<u8>>, Vec<Named>), String> {
     let control =
         [None, None, None, None, Some("Do"), Some("If"), Some("While")][case.control as usize];
     let answer =
-        ctrlgrad::api::operator_gradient(&case.op, &g, control, &mut NoHook).map_err(|error| {
+        ctrlgrad::api::operator_gradient(&case.op, &g, control, &Scope::default(), &mut NoHook).map_err(|error| {
             let text = error.to_string();
             assert!(text.len() < 20_000, "long: {text}");
             assert!(error.report().kind != ctrlgrad::error::Kind::Internal, "internal: {text}");

@@ -11,9 +11,10 @@ here as well. Importing the package imports neither protobuf nor Caffe2 nor nump
 """
 
 from . import caffe2_pb2
-from ._core import DEPTH_LIMIT, __version__, build_info
+from ._core import DEPTH_LIMIT, __version__
 from ._gradient_map import GradientMap
 from .blobs import BlobReference, GradientSlice
+from .caffe2 import install, installed, uninstall
 from .control import gen_do_gradient, gen_if_gradient, gen_while_gradient
 from .errors import (
     ArgumentError,
@@ -45,7 +46,7 @@ from .errors import (
 from .files import load, save
 from .gradients import BackwardPass, GradientRegistry, backward, backward_bytes
 from .ir import IR, get_op_ids_in_path, get_output_producers, get_ssa, get_undefined_blobs
-from .support import has_gradient, supported_operators
+from .support import build_info, has_gradient, supported_operators
 
 __all__ = [
     "DEPTH_LIMIT",
@@ -93,7 +94,10 @@ __all__ = [
     "get_ssa",
     "get_undefined_blobs",
     "has_gradient",
+    "install",
+    "installed",
     "load",
     "save",
     "supported_operators",
+    "uninstall",
 ]

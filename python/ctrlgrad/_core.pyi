@@ -1,10 +1,10 @@
 """The Rust core: from bytes to bytes. Names that are not UTF-8 stand as surrogate escapes."""
 
-from collections.abc import Set
 from typing import Literal, overload
 
-from .blobs import Gradient
-from .gradients import Hook
+from ._host import Scope
+from .blobs import Gradient, Target
+from .gradients import Makers
 
 __all__ = [
     "DEPTH_LIMIT",
@@ -26,35 +26,35 @@ __version__: str
 @overload
 def backward(
     net: bytes,
-    ys: list[tuple[str, Gradient]],
+    ys: list[Target],
     *,
     known: bool,
     no_grad: list[str],
     wrt: list[str] | None,
-    hook: Hook | None,
-    registered: Set[str],
+    makers: Makers | None,
+    scope: Scope,
 ) -> tuple[bytes, dict[str, str | tuple[str, str]]]: ...
 @overload
 def backward(
     net: list[bytes],
-    ys: list[tuple[str, Gradient]],
+    ys: list[Target],
     *,
     known: bool,
     no_grad: list[str],
     wrt: list[str] | None,
-    hook: Hook | None,
-    registered: Set[str],
+    makers: Makers | None,
+    scope: Scope,
 ) -> tuple[list[bytes], dict[str, str | tuple[str, str]]]: ...
 def operator_gradient(
-    op: bytes, g_output: list[Gradient], *, hook: Hook | None, registered: Set[str]
+    op: bytes, g_output: list[Gradient], *, makers: Makers | None, scope: Scope
 ) -> tuple[list[bytes], list[Gradient]]: ...
 def control_gradient(
     kind: Literal["Do", "If", "While"],
     op: bytes,
     g_output: list[Gradient],
     *,
-    hook: Hook | None,
-    registered: Set[str],
+    makers: Makers | None,
+    scope: Scope,
 ) -> tuple[list[bytes], list[Gradient]]: ...
 def versions(ops: list[bytes]) -> list[tuple[list[int], list[int]]]:
     """For each operator the version of each input and of each output.
@@ -69,10 +69,10 @@ _SparseEntry = tuple[
 
 def trace(
     ops: list[bytes],
-    ys: list[tuple[str, Gradient]],
+    ys: list[Target],
     *,
-    hook: Hook | None,
-    registered: Set[str],
+    makers: Makers | None,
+    scope: Scope,
 ) -> tuple[
     list[bytes],
     dict[str, str | tuple[str, str]],

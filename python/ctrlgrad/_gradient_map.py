@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .blobs import BlobReference, GradientName, GradientSlice, Name
+from ._host import OURS, Host
+from .blobs import GradientName, Name
 
 GradientMap = dict[Name, GradientName]
 """Blob -> gradient. The keys are `BlobReference`s, and are found under their text."""
 
 
-def gradient_map(found: Mapping[str, str | tuple[str, str]]) -> GradientMap:
+def gradient_map(found: Mapping[str, str | tuple[str, str]], host: Host = OURS) -> GradientMap:
     """The map for what the core found. The one place where such maps are made."""
-    reference = BlobReference
+    reference, sparse = host.blob_reference, host.gradient_slice
     grads: GradientMap = {}
     for blob, gradient in found.items():
         grads[reference(blob)] = (
             reference(gradient)
             if isinstance(gradient, str)
-            else GradientSlice(reference(gradient[0]), reference(gradient[1]))
+            else sparse(reference(gradient[0]), reference(gradient[1]))
         )
     return grads

@@ -134,6 +134,10 @@ class GradientSlice(NamedTuple):
 Gradient = Optional[Union[str, tuple[str, str]]]
 """A gradient as the core has it: none, the name of a dense one, or (indices, values)."""
 
+Target = tuple[str, Gradient, bool]
+"""A target as the core takes it: its name, its given gradient, and whether the ones that it starts
+with without one are named in the name scope."""
+
 GradientName = Union[BlobReference, GradientSlice]
 """A gradient in a map of gradients: the name of a dense one, or a sparse one."""
 
@@ -171,11 +175,6 @@ def to_core(gradient: object) -> Gradient:
     return text_of(gradient)
 
 
-def from_core(gradient: Gradient) -> str | GradientSlice | None:
-    """A gradient of the core, as `GetGradientForOp` and makers written in Python have it."""
-    return GradientSlice(*gradient) if isinstance(gradient, tuple) else gradient
-
-
 def gradients_to_core(gradients: object) -> list[Gradient]:
     """The gradients of an operator's outputs or inputs, as the core takes them.
 
@@ -184,18 +183,20 @@ def gradients_to_core(gradients: object) -> list[Gradient]:
     return [to_core(gradient) for gradient in listed(gradients, "the gradients")]
 
 
-def targets_to_core(ys: object) -> list[tuple[str, Gradient]]:
-    """`ys` as the core takes it: pairs of a name and its given gradient, in order.
+def targets_to_core(ys: object, in_scope: Callable[[object], bool]) -> list[Target]:
+    """`ys` as the core takes it, in order. `in_scope` tells of a target what `Target` says.
 
     Raises UsageError, a TypeError as in Caffe2, if `ys` is neither list nor dict.
     """
     if isinstance(ys, list):
-        return [(y, None) for y in dict.fromkeys(map(text_of, ys))]
+        return list({text_of(y): (text_of(y), None, in_scope(y)) for y in ys}.values())
     if isinstance(ys, dict):
-        pairs = {text_of(y): to_core(gradient) for y, gradient in ys.items()}
-        if len(pairs) != len(ys):
+        targets = {
+            text_of(y): (text_of(y), to_core(gradient), in_scope(y)) for y, gradient in ys.items()
+        }
+        if len(targets) != len(ys):
             raise ArgumentError("ys names a blob twice, as keys of different types")
-        return list(pairs.items())
+        return list(targets.values())
     raise UsageError(
         "ys must be a list of names, or a dict from names to their gradients (None: all ones), "
         "not %s" % type(ys).__name__

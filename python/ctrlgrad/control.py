@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from . import _core
-from .gradients import NATIVE, GradientRegistry, InputGradient, Operator, one_operator
+from ._host import NATIVE, OURS
+from .gradients import GradientRegistry, InputGradient, Operator, one_operator
 
 __all__ = ["gen_do_gradient", "gen_if_gradient", "gen_while_gradient"]
 
@@ -27,27 +28,24 @@ def gen_do_gradient(
     leave out the workspace blob at the end. Raises BindingsError or ControlFlowError if the
     operator is not built as it must be, and what its net raises.
     """
-    return one_operator(partial(_core.control_gradient, "Do"), op, g_output)
+    return one_operator(OURS, partial(_core.control_gradient, "Do"), op, g_output)
 
 
 def gen_if_gradient(
     op: Operator, g_output: Iterable[Any]
 ) -> tuple[list[Operator], list[InputGradient]]:
     """The gradient of an If. Arguments, answer and errors are those of `gen_do_gradient`."""
-    return one_operator(partial(_core.control_gradient, "If"), op, g_output)
+    return one_operator(OURS, partial(_core.control_gradient, "If"), op, g_output)
 
 
 def gen_while_gradient(
     op: Operator, g_output: Iterable[Any]
 ) -> tuple[list[Operator], list[InputGradient]]:
     """The gradient of a While. Arguments, answer and errors are those of `gen_do_gradient`."""
-    return one_operator(partial(_core.control_gradient, "While"), op, g_output)
+    return one_operator(OURS, partial(_core.control_gradient, "While"), op, g_output)
 
 
-for _op_type, _function in (
-    ("Do", gen_do_gradient),
-    ("If", gen_if_gradient),
-    ("While", gen_while_gradient),
-):
-    NATIVE[_op_type] = _function
-    GradientRegistry.RegisterGradient(_op_type)(_function)
+NATIVE.update((gen_do_gradient, gen_if_gradient, gen_while_gradient))
+GradientRegistry.RegisterGradient("Do")(gen_do_gradient)
+GradientRegistry.RegisterGradient("If")(gen_if_gradient)
+GradientRegistry.RegisterGradient("While")(gen_while_gradient)

@@ -21,10 +21,10 @@ from typing import (
 
 from . import _core, _messages
 from ._gradient_map import GradientMap, gradient_map
+from ._host import OURS, Host, Maker
 from .blobs import (
     Gradient,
     GradientSlice,
-    from_core,
     gradients_to_core,
     names_to_core,
     targets_to_core,
@@ -47,16 +47,6 @@ Operator = TypeVar("Operator", bound=MessageLike)
 Function = TypeVar("Function", bound=Callable[..., Any])
 InputGradient = Optional[Union[str, GradientSlice]]
 Targets = Union[list[Any], dict[Any, Any]]
-Maker = Callable[..., Any]
-
-Hook = Callable[[bytes, list[Gradient], tuple[int, ...]], tuple[list[bytes], list[Gradient]]]
-"""How the core asks a maker of the user's: (operator, gradients of its outputs, path) ->
-(gradient operators, gradients of its inputs). The path holds operator indices from the outermost
-net inwards; an operator that is asked alone counts as operator 0 of a net."""
-
-NATIVE: dict[str, Maker] = {}
-"""The functions of `ctrlgrad.control`, by operator type: what stands in the registry for makers
-of the core. Any other function in the registry is a user's."""
 
 
 class BackwardPass:
@@ -117,17 +107,17 @@ def backward(
     wire = _messages.net_to_bytes(net)
     net_class: Any = type(net) if _messages.full_name(type(net)) else None
     if net_class is None:
-        hook, registered = registered_makers()
+        makers = Makers.of(OURS)
     else:
-        hook, registered = registered_makers(_messages.operator_class(net_class), cast(Any, net).op)
+        makers = Makers.of(OURS, _messages.operator_class(net_class), cast(Any, net).op)
     ops, found = _core.backward(
         wire,
-        targets_to_core(ys),
+        targets_to_core(ys, OURS.in_scope),
         known=True,
         no_grad=names_to_core(no_grad, "no_grad"),
         wrt=None if wrt is None else names_to_core(wrt, "wrt"),
-        hook=hook,
-        registered=registered,
+        makers=makers,
+        scope=None,
     )
     return BackwardPass(ops, gradient_map(found), net_class)
 
@@ -151,15 +141,14 @@ def backward_bytes(
             "backward_bytes takes the bytes of a NetDef, not %s; ctrlgrad.backward takes messages"
             % type(net).__name__
         )
-    hook, registered = registered_makers()
     return _core.backward(
         bytes(net),
-        targets_to_core(ys),
+        targets_to_core(ys, OURS.in_scope),
         known=True,
         no_grad=names_to_core(no_grad, "no_grad"),
         wrt=None if wrt is None else names_to_core(wrt, "wrt"),
-        hook=hook,
-        registered=registered,
+        makers=Makers.of(OURS),
+        scope=None,
     )
 
 
@@ -169,7 +158,7 @@ class GradientRegistry:
     Source: `caffe2.python.core.GradientRegistry` of torch 1.10.2.
     """
 
-    gradient_registry_: ClassVar[dict[str, Maker]] = {}
+    gradient_registry_: ClassVar[dict[str, Maker]] = OURS.registry
     """Operator type -> function; Do, If and While are in it."""
 
     @classmethod
@@ -198,7 +187,7 @@ class GradientRegistry:
         Returns the gradient operators, of the class of `op`, and the gradients of its inputs.
         Raises NoGradientError or another CtrlgradError where there is none.
         """
-        return one_operator(_core.operator_gradient, op, g_output)
+        return one_operator(OURS, _core.operator_gradient, op, g_output)
 
     @classmethod
     def GetBackwardPass(
@@ -211,68 +200,89 @@ class GradientRegistry:
         ys_generate_gradient: is there because Caffe2 has it, and does as much there: nothing.
         Raises what `backward` raises.
         """
-        messages, wires = _messages.operators_to_bytes(operators)
-        return of_operators(messages, wires, targets_to_core(ys))
+        return of_operators(OURS, *_messages.operators_to_bytes(operators), ys)
 
 
 def of_operators(
-    messages: list[Operator], wires: list[bytes], targets: list[tuple[str, Gradient]]
-) -> tuple[list[Operator], GradientMap]:
+    host: Host, messages: list[Any], wires: list[bytes], ys: Targets
+) -> tuple[list[Any], GradientMap]:
     """The backward pass of operators that are there as messages and as bytes."""
-    cls = operator_class(messages)
-    hook, registered = registered_makers(cls, messages)
+    cls = host.operator_class(messages)
     ops, found = _core.backward(
         wires,
-        targets,
+        targets_to_core(ys, host.in_scope),
         known=False,
         no_grad=[],
         wrt=None,
-        hook=hook,
-        registered=registered,
+        makers=Makers.of(host, cls, messages),
+        scope=host.scope(),
     )
-    return _messages.messages_from_bytes(cls, ops), gradient_map(found)
-
-
-def operator_class(messages: list[Any]) -> Any:
-    """The class that answers have for these operators."""
-    return type(messages[0]) if messages else _messages.default_class("OperatorDef")
+    return _messages.messages_from_bytes(cls, ops), gradient_map(found, host)
 
 
 def one_operator(
-    ask: Callable[..., tuple[list[bytes], list[Gradient]]], op: Operator, g_output: Iterable[Any]
-) -> tuple[list[Operator], list[InputGradient]]:
+    host: Host,
+    ask: Callable[..., tuple[list[bytes], list[Gradient]]],
+    op: Operator,
+    g_output: Iterable[Any],
+) -> tuple[list[Operator], list[Any]]:
     """The gradient of one operator by a function of the core; `op` decides the class."""
     _messages.check_class(type(op), _messages.OPERATOR)
     [wire] = _messages.all_to_bytes([op])
-    hook, registered = registered_makers(type(op), [op])
-    ops, g_input = ask(wire, gradients_to_core(g_output), hook=hook, registered=registered)
-    return _messages.messages_from_bytes(type(op), ops), [from_core(g) for g in g_input]
+    makers = Makers.of(host, type(op), [op])
+    ops, g_input = ask(wire, gradients_to_core(g_output), makers=makers, scope=host.scope())
+    messages = _messages.messages_from_bytes(type(op), ops)
+    if makers is not None and makers.given is not None:
+        return messages, makers.given
+    return messages, [host.gradient(g) for g in g_input]
 
 
-def registered_makers(
-    op_class: type | None = None, operators: Iterable[Any] = ()
-) -> tuple[Hook | None, frozenset[str]]:
-    """(the function through which the core asks makers of the user's, their operator types).
+class Makers:
+    """The makers that are written in Python, as the core asks them.
 
-    They are given messages of `op_class`; an operator of the outermost net is given as the
-    caller's own object, as Caffe2 does it.
+    types: their operator types; they are asked where the core has no maker, or its maker refuses.
+    given: the gradients that a maker gave for an operator of the outermost net, as it gave them.
+    goes_first: (operator type, an operator of it) -> whether `ask` goes before the core's maker;
+        None if that is never so.
     """
-    registry = GradientRegistry.gradient_registry_
-    registered = frozenset(
-        op_type for op_type, function in registry.items() if NATIVE.get(op_type) is not function
-    )
-    if not registered:
-        return None, registered
-    own = list(operators)
+
+    def __init__(self, host: Host, op_class: Any, operators: Iterable[Any]) -> None:
+        self.types = host.makers()
+        self.goes_first = host.goes_first if host.has_first else None
+        self.given: list[Any] | None = None
+        self._host = host
+        self._op_class = op_class
+        # An operator of the outermost net is given as the caller's own object, as Caffe2 does it.
+        self._own = list(operators)
+
+    @classmethod
+    def of(cls, host: Host, op_class: Any = None, operators: Iterable[Any] = ()) -> Makers | None:
+        """The makers of a host, which get messages of `op_class`; None if there are none."""
+        makers = cls(host, op_class, operators)
+        return makers if makers.types or makers.goes_first else None
 
     def ask(
-        wire: bytes, g_output: list[Gradient], path: tuple[int, ...]
-    ) -> tuple[list[bytes], list[Gradient]]:
-        if own and len(path) == 1:
-            op = own[path[0]]
+        self, wire: bytes, g_output: list[Gradient], path: tuple[int, ...]
+    ) -> tuple[list[bytes], list[Gradient]] | None:
+        """The gradient of an operator: (gradient operators, gradients of its inputs), or None.
+
+        path: operator indices from the outermost net inwards; an operator that is asked alone
+            counts as operator 0 of a net.
+        """
+        if self._own and len(path) == 1:
+            op = self._own[path[0]]
         else:
-            op = _messages.from_bytes(op_class or _messages.default_class("OperatorDef"), wire)
-        answer = registry[op.type](op, [from_core(gradient) for gradient in g_output])
+            op = _messages.from_bytes(
+                self._op_class or _messages.default_class("OperatorDef"), wire
+            )
+        given = [self._host.gradient(gradient) for gradient in g_output]
+        first = self._host.ask_first(op, given) if self.goes_first else None
+        if first is not None:
+            return first
+        maker = self.types.get(op.type)
+        if maker is None:
+            return None
+        answer = maker(op, given)
         if not isinstance(answer, (tuple, list)) or len(answer) != 2:
             raise UsageError(
                 "the gradient maker registered for %s must return a pair: gradient operators "
@@ -285,6 +295,7 @@ def registered_makers(
             ops = []
         elif _messages.full_name(type(ops)) is not None:
             ops = [ops]
-        return _messages.operators_to_bytes(ops)[1], gradients_to_core(g_input)
-
-    return ask, registered
+        made = _messages.operators_to_bytes(ops)[1], gradients_to_core(g_input)
+        if len(path) == 1:
+            self.given = list(g_input)
+        return made

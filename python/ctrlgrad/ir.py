@@ -10,47 +10,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Union
+from typing import Any, ClassVar, Union
 
 from . import _core, _messages
 from ._gradient_map import GradientMap
-from .blobs import Gradient, GradientSlice, targets_to_core, text_of
+from ._host import OURS, GradGenMeta, Host, OpSSA, Scope, SparseGradGenMeta
+from .blobs import Target, targets_to_core, text_of
 from .errors import UnknownBlobError
-from .gradients import Targets, of_operators, operator_class, registered_makers
+from .gradients import Makers, Targets, of_operators
 
 __all__ = ["IR", "get_op_ids_in_path", "get_output_producers", "get_ssa", "get_undefined_blobs"]
 
 Versioned = tuple[str, int]
 Ssa = list[tuple[list[Versioned], list[Versioned]]]
 History = defaultdict[str, list[tuple[Any, int]]]
-
-
-class OpSSA(NamedTuple):
-    """An operator, and the version of each blob that it reads and writes."""
-
-    op: Any
-    in_versions: dict[str, int]
-    out_versions: dict[str, int]
-
-
-class GradGenMeta(NamedTuple):
-    """Who gives a dense gradient: an operator's output, or None and 0 if it was passed in."""
-
-    grad_op: Any
-    idx: int | None
-    gradient: str
-    device_option: Any
-
-
-class SparseGradGenMeta(NamedTuple):
-    """Who gives the two parts of a sparse gradient."""
-
-    grad_op_indices: Any
-    idx_indices: int
-    grad_op_values: Any
-    idx_values: int
-    gradient: GradientSlice
-    device_option: Any
 
 
 Generators = defaultdict[str, defaultdict[int, list[Union[GradGenMeta, SparseGradGenMeta]]]]
@@ -65,19 +38,32 @@ class IR:
     The views below are made when they are first read after the last `GetBackwardPass`.
     """
 
+    _host: ClassVar[Host] = OURS
+
+    IS_AUTO_GEN_SUM_OPS_TAG = "is_auto_gen_sum_ops"
+    """With `:1` behind it, in the extra information of the device option of every sum."""
+    ONLY_KEEP_IS_AUTO_GEN_SUM_OPS_TAG = "only_keep_is_auto_gen_sum_ops_tag"
+    """With `:1` behind it, in the device option of an operator: sums of its gradients carry no
+    other extra information than the tag above."""
+    AUTOGEN_GRAD_SUFFIX = "_autogen_grad"
+    """What stands behind the name of a target in that of its ones."""
+
     def __init__(self, operators: Iterable[Any]) -> None:
         self._operators, self._wires = _messages.operators_to_bytes(operators)
         self._versions = _core.versions(self._wires)
-        self._targets: list[list[tuple[str, Gradient]]] = []
+        self._targets: list[list[Target]] = []
         self._answer: list[Any] = []
+        self._asked: tuple[list[bytes], Scope] = [], None
         self._played: _Played | None = None
         self._traced: tuple[dict[str, int], Generators] | None = None
 
     def GetBackwardPass(self, ys: Targets) -> tuple[list[Any], GradientMap]:
         """The gradient operators and the map of gradients, as `GradientRegistry` gives them."""
-        targets = targets_to_core(ys)
-        self._answer, grads = of_operators(self._operators, self._wires, targets)
-        self._targets.append(targets)
+        # The operators are the caller's, who may have changed them since.
+        wires = _messages.all_to_bytes(self._operators)
+        self._answer, grads = of_operators(self._host, self._operators, wires, ys)
+        self._asked = wires, self._host.scope()
+        self._targets.append(targets_to_core(ys, self._host.in_scope))
         self._played = self._traced = None
         return list(self._answer), grads
 
@@ -121,7 +107,9 @@ class IR:
 
     def _views(self) -> _Played:
         if self._played is None:
-            self._played = _Played(self._operators, self._versions, self._targets)
+            self._played = _Played(
+                self._host, self._operators, self._wires, self._versions, self._targets
+            )
         return self._played
 
     def _trace(self) -> tuple[dict[str, int], Generators]:
@@ -129,11 +117,11 @@ class IR:
             generators: Generators = defaultdict(lambda: defaultdict(list))
             frontier: dict[str, int] = {}
             if self._targets:
-                hook, registered = registered_makers(
-                    operator_class(self._operators), self._operators
-                )
+                cls = self._host.operator_class(self._operators)
+                makers = Makers.of(self._host, cls, self._operators)
+                wires, scope = self._asked
                 _, _, frontier, found = _core.trace(
-                    self._wires, self._targets[-1], hook=hook, registered=registered
+                    wires, self._targets[-1], makers=makers, scope=scope
                 )
                 for blob, version, entries in found:
                     generators[blob][version] += map(self._generator, entries)
@@ -144,18 +132,20 @@ class IR:
         kind, *parts = entry
         if kind == "dense":
             at, output, gradient, forward = parts
-            return GradGenMeta(
+            made: GradGenMeta = self._host.grad_gen_meta(
                 self._gradient_op(at), output, gradient, self._device_option(at, forward)
             )
+            return made
         at_indices, indices, at_values, values, gradient, forward = parts
-        return SparseGradGenMeta(
+        made_sparse: SparseGradGenMeta = self._host.sparse_grad_gen_meta(
             self._gradient_op(at_indices),
             indices,
             self._gradient_op(at_values),
             values,
-            GradientSlice(*gradient),
+            self._host.gradient_slice(*gradient),
             self._device_option(at_values if at_indices is None else at_indices, forward),
         )
+        return made_sparse
 
     def _gradient_op(self, at: int | None) -> Any:
         return None if at is None else self._answer[at]
@@ -165,7 +155,7 @@ class IR:
             return self._answer[at].device_option
         if forward is not None:
             return self._operators[forward].device_option
-        return operator_class(self._operators)().device_option
+        return self._host.operator_class(self._operators)().device_option
 
 
 class _Played:
@@ -173,9 +163,11 @@ class _Played:
 
     def __init__(
         self,
+        host: Host,
         operators: list[Any],
+        wires: list[bytes],
         versions: list[tuple[list[int], list[int]]],
-        passes: list[list[tuple[str, Gradient]]],
+        passes: list[list[Target]],
     ) -> None:
         self.ssa: list[OpSSA] = []
         self.input_usages: defaultdict[str, defaultdict[int, list[int]]] = defaultdict(
@@ -184,10 +176,12 @@ class _Played:
         self.frontier: defaultdict[str, int] = defaultdict(int)
         self.in_version_history: History = defaultdict(list)
         self.out_version_history: History = defaultdict(list)
-        for index, (op, (reads, writes)) in enumerate(zip(operators, versions)):
-            inputs = list(zip(map(text_of, op.input), reads))
-            outputs = list(zip(map(text_of, op.output), writes))
-            self.ssa.append(OpSSA(op, dict(inputs), dict(outputs)))
+        for index, (op, wire, (reads, writes)) in enumerate(zip(operators, wires, versions)):
+            # The caller may have changed the blobs of the operator since.
+            played = _messages.from_bytes(type(op), wire)
+            inputs = list(zip(map(text_of, played.input), reads))
+            outputs = list(zip(map(text_of, played.output), writes))
+            self.ssa.append(host.op_ssa(op, dict(inputs), dict(outputs)))
             for blob, version in inputs:
                 self.input_usages[blob][version].append(index)
                 self.in_version_history[blob].append((op, version))
@@ -196,7 +190,7 @@ class _Played:
             self.frontier.update(inputs)
             self.frontier.update(outputs)
         for targets in passes:
-            for blob, _ in targets:
+            for blob, _, _ in targets:
                 self.input_usages[blob][self.frontier[blob]].append(len(operators))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from . import _core
+from .caffe2 import is_installed
 
-__all__ = ["has_gradient", "supported_operators"]
+__all__ = ["build_info", "has_gradient", "supported_operators"]
 
 
 def has_gradient(op_type: str) -> str:
@@ -23,3 +24,22 @@ def has_gradient(op_type: str) -> str:
 def supported_operators() -> dict[str, str]:
     """Operator type -> the word of `has_gradient` for it, for each type that is known."""
     return dict(_core.makers())
+
+
+def build_info() -> dict[str, str]:
+    """What this ctrlgrad is.
+
+    version, profile ("release" or "debug"), target (processor and system), reference (whose
+    answers it gives where they are right), installed ("no", or under which Caffe2 it has been
+    put by `install()`).
+    """
+    info = _core.build_info()
+    info["installed"] = "no"
+    if is_installed():
+        from importlib import metadata
+
+        try:
+            info["installed"] = "under Caffe2 of torch %s" % metadata.version("torch")
+        except metadata.PackageNotFoundError:
+            info["installed"] = "under a Caffe2 that came without torch"
+    return info

@@ -250,8 +250,14 @@ impl<'a> Walk<'_, '_, 'a> {
     fn tagged(&self, bytes: &[u8], device: &Device<'_>, only_tag: bool) -> &'a [u8] {
         let mut writer = Writer::default();
         writer.bytes_field(device::EXTRA_INFO, SUM_TAG);
+        let scope = self.session.device_scope.filter(|scope| {
+            Device::read(scope)
+                .is_ok_and(|scope| (scope.kind, scope.id) == (device.kind, device.id))
+        });
         if !only_tag {
             writer.bytes(bytes);
+        } else if let Some(scope) = scope {
+            writer.bytes(scope);
         } else if device.kind != 0 {
             writer.varint_field(device::DEVICE_ID, device.id as u64);
             writer.varint_field(device::DEVICE_TYPE, device.kind as u64);

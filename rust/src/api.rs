@@ -10,7 +10,7 @@ use crate::error::{shown_name, Error, Kind, Result};
 use crate::gradient::{Gradient, GradientNet};
 use crate::message::NetRef;
 use crate::net::Net;
-use crate::session::{Hook, Named, Session};
+use crate::session::{Hook, Named, Scope, Session};
 use crate::slice::{drop_idle_copies, keep_only};
 use crate::ssa::{Places, Ssa};
 use crate::verify::verify;
@@ -47,6 +47,8 @@ pub struct Y {
     pub name: Vec<u8>,
     /// Its gradient; `Named::None` for ones.
     pub gradient: Named,
+    /// Whether the name of the ones stands in the name scope.
+    pub in_scope: bool,
 }
 
 /// What to leave out of the answer.
@@ -111,10 +113,11 @@ pub fn backward(
     forward: Forward<'_>,
     ys: &[Y],
     options: &Options,
+    scope: &Scope,
     hook: &mut dyn Hook,
 ) -> Result<Backward> {
     let bump = Bump::new();
-    let mut session = Session::new(&bump, forward.size() / 16, hook);
+    let mut session = Session::new(&bump, forward.size() / 16, scope, hook);
     let net = forward.read(&mut session.table)?;
     check_names(&net, &session, ys, options)?;
     let targets = targets(&mut session, ys)?;
@@ -177,7 +180,7 @@ pub(crate) fn targets(session: &mut Session<'_, '_>, ys: &[Y]) -> Result<Vec<Tar
             Named::None => None,
             named => Some(session.given(named)),
         };
-        let target = Target { blob, gradient };
+        let target = Target { blob, gradient, in_scope: y.in_scope };
         match met.get(&blob) {
             Some(&at) => targets[at] = target,
             None => {
@@ -219,10 +222,11 @@ pub fn operator_gradient(
     op: &[u8],
     g_output: &[Named],
     control: Option<&str>,
+    scope: &Scope,
     hook: &mut dyn Hook,
 ) -> Result<(Vec<Vec<u8>>, Vec<Named>)> {
     let bump = Bump::new();
-    let mut session = Session::new(&bump, 16, hook);
+    let mut session = Session::new(&bump, 16, scope, hook);
     let net = Net::from_ops(std::iter::once(Ok(op)), &mut session.table)?;
     if let Some(expected) = control {
         check_control(&net, g_output, expected)

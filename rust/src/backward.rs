@@ -25,6 +25,8 @@ pub struct Target {
     pub blob: BlobId,
     /// Its gradient; `None` for ones.
     pub gradient: Option<Gradient>,
+    /// Whether the name of the ones stands in the name scope.
+    pub in_scope: bool,
 }
 
 /// The gradient that a blob has at a point of the walk, and the version that it is the gradient of.
@@ -209,9 +211,11 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         let version = self.ssa.current[place as usize];
         let usual = self.session.table.gradient(target.blob);
         let gradient = target.gradient.unwrap_or_else(|| {
-            let name = self.session.table.suffixed(target.blob, blobs::ONES);
+            let device = self.session.device_scope;
+            let scope = if target.in_scope { self.session.name_scope } else { b"" };
+            let name = self.session.table.affixed(scope, target.blob, blobs::ONES);
             let ones = self.session.values.add(name);
-            self.out.fill(Ref::Blob(target.blob), 1.0, ones, true, None, None);
+            self.out.fill(Ref::Blob(target.blob), 1.0, ones, true, device, None);
             Gradient::Dense(Ref::Value(ones))
         });
         let made = target.gradient.is_none();

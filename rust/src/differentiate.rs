@@ -22,10 +22,10 @@ impl<'a> Walk<'_, '_, 'a> {
         let op_type = view.op_type;
         view.args().try_for_each(|argument| argument.check())?;
         if control::is_control(op_type) {
-            *gets = if self.session.hook.knows(op_type) {
-                self.ask(op)?
-            } else {
-                control::differentiate(self, op)?
+            let asked = if self.session.hook.knows(op_type) { self.ask(op)? } else { None };
+            *gets = match asked {
+                Some(asked) => asked,
+                None => control::differentiate(self, op)?,
             };
             return Ok(());
         }
@@ -41,10 +41,18 @@ impl<'a> Walk<'_, '_, 'a> {
             g_output: &forms,
             spare: &spare,
         };
-        let done = match makers::answer(op_type, &question, &mut answer) {
-            Ok(()) => self.carry_out(op, &answer, &g_output, gets),
-            Err(_) if self.session.hook.knows(op_type) => self.ask(op).map(|asked| *gets = asked),
-            Err(error) => Err(error),
+        let own = makers::answer(op_type, &question, &mut answer);
+        let hook = &mut self.session.hook;
+        let is_asked =
+            hook.goes_first(op_type, view.bytes)? || (own.is_err() && hook.knows(op_type));
+        let asked = if is_asked { self.ask(op) } else { Ok(None) };
+        let done = match (asked, own) {
+            (Ok(Some(asked)), _) => {
+                *gets = asked;
+                Ok(())
+            }
+            (Ok(None), Ok(())) => self.carry_out(op, &answer, &g_output, gets),
+            (Err(error), _) | (_, Err(error)) => Err(error),
         };
         self.session.answer = answer;
         done

@@ -7,11 +7,12 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::api::{self, Forward, Gradients, Ops, Options, Y};
 use crate::error::{Error, Kind, Report, Result};
 use crate::makers;
-use crate::session::{Hook, Named, DEPTH_LIMIT};
+use crate::session::{Asked, Hook, Named, Scope, DEPTH_LIMIT};
 
 /// Nets of fewer bytes are answered faster than another thread could make use of the interpreter.
 const DETACH_FROM: usize = 1 << 16;
@@ -72,56 +73,82 @@ fn to_messages<'py>(py: Python<'py>, messages: &[Vec<u8>]) -> PyResult<Bound<'py
     PyList::new(py, messages.iter().map(|message| PyBytes::new(py, message)))
 }
 
-/// The makers that somebody registered in Python.
-struct Registered {
-    function: Py<PyAny>,
-    types: Vec<Vec<u8>>,
+/// The makers that somebody has in Python: a `ctrlgrad.gradients.Makers`.
+struct Makers {
+    ask: Py<PyAny>,
+    types: FxHashSet<Vec<u8>>,
+    /// Tells which operator types have a maker that goes before ours, and what it said.
+    goes_first: Option<Py<PyAny>>,
+    first: FxHashMap<Vec<u8>, bool>,
 }
 
-impl Registered {
-    fn new(hook: Option<Py<PyAny>>, types: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-        let Some(function) = hook else { return Ok(None) };
-        let types = types.try_iter()?.map(|name| from_str(&name?)).collect::<PyResult<_>>()?;
-        Ok(Some(Self { function, types }))
+impl Makers {
+    fn new(makers: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Self>> {
+        let Some(makers) = makers else { return Ok(None) };
+        let types = makers.getattr("types")?.try_iter()?;
+        Ok(Some(Self {
+            ask: makers.getattr("ask")?.unbind(),
+            types: types.map(|name| from_str(&name?)).collect::<PyResult<_>>()?,
+            goes_first: makers.getattr("goes_first")?.extract()?,
+            first: FxHashMap::default(),
+        }))
     }
 }
 
-impl Hook for Registered {
+impl Hook for Makers {
     fn knows(&self, op_type: &[u8]) -> bool {
-        self.types.iter().any(|known| known == op_type)
+        self.types.contains(op_type)
     }
 
-    fn ask(
-        &mut self,
-        op: &[u8],
-        g_output: &[Named],
-        path: &[u32],
-    ) -> Result<(Vec<Vec<u8>>, Vec<Named>)> {
+    fn goes_first(&mut self, op_type: &[u8], op: &[u8]) -> Result<bool> {
+        let Some(goes_first) = &self.goes_first else { return Ok(false) };
+        if let Some(first) = self.first.get(op_type) {
+            return Ok(*first);
+        }
+        let asked = Python::attach(|py| {
+            let arguments = (to_str(py, op_type)?, PyBytes::new(py, op));
+            goes_first.bind(py).call1(arguments)?.extract::<bool>()
+        });
+        let first = asked.map_err(|raised| Error::raised(Box::new(raised)))?;
+        self.first.insert(op_type.to_vec(), first);
+        Ok(first)
+    }
+
+    fn ask(&mut self, op: &[u8], g_output: &[Named], path: &[u32]) -> Result<Option<Asked>> {
         let asked = Python::attach(|py| -> PyResult<_> {
             let arguments =
                 (PyBytes::new(py, op), to_gradients(py, g_output)?, PyTuple::new(py, path)?);
-            let answer = self.function.bind(py).call1(arguments)?;
+            let answer = self.ask.bind(py).call1(arguments)?;
+            if answer.is_none() {
+                return Ok(None);
+            }
             let (ops, g_input): (Bound<'_, PyAny>, Bound<'_, PyAny>) = answer.extract()?;
             let ops: PyResult<Vec<Vec<u8>>> =
                 ops.try_iter()?.map(|op| Ok(op?.cast::<PyBytes>()?.as_bytes().to_vec())).collect();
-            Ok((ops?, from_gradients(&g_input)?))
+            Ok(Some((ops?, from_gradients(&g_input)?)))
         });
         asked.map_err(|raised| Error::raised(Box::new(raised)))
     }
+}
+
+fn scope_of(scope: Option<&Bound<'_, PyAny>>) -> PyResult<Scope> {
+    let Some(scope) = scope else { return Ok(Scope::default()) };
+    let (name, device): (Bound<'_, PyAny>, Option<Vec<u8>>) = scope.extract()?;
+    Ok(Scope { name: from_str(&name)?, device })
 }
 
 /// Runs pure work without the interpreter where that is worth it. A panic becomes an error.
 fn run<T: Send>(
     py: Python<'_>,
     size: usize,
-    registered: Option<Registered>,
+    makers: Option<Makers>,
     work: impl FnOnce(&mut dyn Hook) -> Result<T> + Send,
 ) -> PyResult<T> {
     let guarded = move || {
-        let mut registered = registered;
+        let mut makers = makers;
         let mut nothing = crate::session::NoHook;
-        let hook: &mut dyn Hook = match &mut registered {
-            Some(registered) => registered,
+        let hook: &mut dyn Hook = match &mut makers {
+            Some(makers) => makers,
             None => &mut nothing,
         };
         catch_unwind(AssertUnwindSafe(|| work(hook))).unwrap_or_else(|panic| Err(panicked(&*panic)))
@@ -199,8 +226,9 @@ fn ops_of<'py>(ops: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
 fn targets(ys: &Bound<'_, PyAny>) -> PyResult<Vec<Y>> {
     ys.try_iter()?
         .map(|y| {
-            let (name, gradient): (Bound<'_, PyAny>, Bound<'_, PyAny>) = y?.extract()?;
-            Ok(Y { name: from_str(&name)?, gradient: from_gradient(&gradient)? })
+            let (name, gradient, in_scope): (Bound<'_, PyAny>, Bound<'_, PyAny>, bool) =
+                y?.extract()?;
+            Ok(Y { name: from_str(&name)?, gradient: from_gradient(&gradient)?, in_scope })
         })
         .collect()
 }
@@ -224,7 +252,7 @@ fn to_map<'py>(py: Python<'py>, gradients: &Gradients) -> PyResult<Bound<'py, Py
 
 /// See `_core.pyi`, here and below.
 #[pyfunction]
-#[pyo3(signature = (net, ys, *, known, no_grad, wrt, hook, registered))]
+#[pyo3(signature = (net, ys, *, known, no_grad, wrt, makers, scope))]
 #[allow(clippy::too_many_arguments)]
 fn backward<'py>(
     py: Python<'py>,
@@ -233,8 +261,8 @@ fn backward<'py>(
     known: bool,
     no_grad: &Bound<'py, PyAny>,
     wrt: Option<&Bound<'py, PyAny>>,
-    hook: Option<Py<PyAny>>,
-    registered: &Bound<'py, PyAny>,
+    makers: Option<&Bound<'py, PyAny>>,
+    scope: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
     let options = Options { known, no_grad: names(no_grad)?, wrt: wrt.map(names).transpose()? };
     let ys = targets(ys)?;
@@ -247,8 +275,8 @@ fn backward<'py>(
         Handed::Net(net) => (Forward::Net(net.as_bytes()), net.as_bytes().len()),
         Handed::Ops(_) => (Forward::Ops(&ops), ops.iter().map(|op| op.len()).sum()),
     };
-    let registered = Registered::new(hook, registered)?;
-    let answer = run(py, size, registered, |hook| api::backward(forward, &ys, &options, hook))?;
+    let (makers, scope) = (Makers::new(makers)?, scope_of(scope)?);
+    let answer = run(py, size, makers, |hook| api::backward(forward, &ys, &options, &scope, hook))?;
     let ops = match &answer.ops {
         Ops::Net(net) => PyBytes::new(py, net.written()).into_any(),
         Ops::Each(ops) => to_messages(py, ops)?.into_any(),
@@ -259,28 +287,28 @@ fn backward<'py>(
 type OpsAndGradients<'py> = (Bound<'py, PyList>, Bound<'py, PyList>);
 
 #[pyfunction]
-#[pyo3(signature = (op, g_output, *, hook, registered))]
+#[pyo3(signature = (op, g_output, *, makers, scope))]
 fn operator_gradient<'py>(
     py: Python<'py>,
     op: &Bound<'py, PyBytes>,
     g_output: &Bound<'py, PyAny>,
-    hook: Option<Py<PyAny>>,
-    registered: &Bound<'py, PyAny>,
+    makers: Option<&Bound<'py, PyAny>>,
+    scope: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<OpsAndGradients<'py>> {
-    one_operator(py, None, op, g_output, hook, registered)
+    one_operator(py, None, op, g_output, makers, scope)
 }
 
 #[pyfunction]
-#[pyo3(signature = (kind, op, g_output, *, hook, registered))]
+#[pyo3(signature = (kind, op, g_output, *, makers, scope))]
 fn control_gradient<'py>(
     py: Python<'py>,
     kind: &str,
     op: &Bound<'py, PyBytes>,
     g_output: &Bound<'py, PyAny>,
-    hook: Option<Py<PyAny>>,
-    registered: &Bound<'py, PyAny>,
+    makers: Option<&Bound<'py, PyAny>>,
+    scope: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<OpsAndGradients<'py>> {
-    one_operator(py, Some(kind), op, g_output, hook, registered)
+    one_operator(py, Some(kind), op, g_output, makers, scope)
 }
 
 fn one_operator<'py>(
@@ -288,14 +316,14 @@ fn one_operator<'py>(
     kind: Option<&str>,
     op: &Bound<'py, PyBytes>,
     g_output: &Bound<'py, PyAny>,
-    hook: Option<Py<PyAny>>,
-    registered: &Bound<'py, PyAny>,
+    makers: Option<&Bound<'py, PyAny>>,
+    scope: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<OpsAndGradients<'py>> {
     let g_output = from_gradients(g_output)?;
     let op = op.as_bytes();
-    let registered = Registered::new(hook, registered)?;
-    let (ops, g_input) =
-        run(py, op.len(), registered, |hook| api::operator_gradient(op, &g_output, kind, hook))?;
+    let (makers, scope) = (Makers::new(makers)?, scope_of(scope)?);
+    let work = |hook: &mut dyn Hook| api::operator_gradient(op, &g_output, kind, &scope, hook);
+    let (ops, g_input) = run(py, op.len(), makers, work)?;
     Ok((to_messages(py, &ops)?, to_gradients(py, &g_input)?))
 }
 
@@ -309,19 +337,19 @@ fn versions(py: Python<'_>, ops: &Bound<'_, PyAny>) -> PyResult<Vec<(Vec<u32>, V
 type Traced<'py> = (Bound<'py, PyList>, Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyList>);
 
 #[pyfunction]
-#[pyo3(signature = (ops, ys, *, hook, registered))]
+#[pyo3(signature = (ops, ys, *, makers, scope))]
 fn trace<'py>(
     py: Python<'py>,
     ops: &Bound<'py, PyAny>,
     ys: &Bound<'py, PyAny>,
-    hook: Option<Py<PyAny>>,
-    registered: &Bound<'py, PyAny>,
+    makers: Option<&Bound<'py, PyAny>>,
+    scope: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Traced<'py>> {
     let ys = targets(ys)?;
     let ops = ops_of(ops)?;
     let ops: Vec<&[u8]> = ops.iter().map(PyBytesMethods::as_bytes).collect();
-    let registered = Registered::new(hook, registered)?;
-    let traced = run(py, 0, registered, |hook| crate::trace::trace(&ops, &ys, hook))?;
+    let (makers, scope) = (Makers::new(makers)?, scope_of(scope)?);
+    let traced = run(py, 0, makers, |hook| crate::trace::trace(&ops, &ys, &scope, hook))?;
     let frontier = PyDict::new(py);
     for (blob, version) in &traced.frontier {
         frontier.set_item(to_str(py, blob)?, version)?;

@@ -9,8 +9,8 @@ use crate::session::Named;
 use crate::ssa::VersionId;
 
 impl Walk<'_, '_, '_> {
-    /// Asks a registered function.
-    pub(crate) fn ask(&mut self, op: usize) -> Result<Vec<Gradient>> {
+    /// Asks a registered function; `None` if there is none after all.
+    pub(crate) fn ask(&mut self, op: usize) -> Result<Option<Vec<Gradient>>> {
         let g_output = self.g_output(op);
         let named: Vec<Named> =
             g_output.iter().map(|found| self.session.named(found.gradient)).collect();
@@ -18,7 +18,7 @@ impl Walk<'_, '_, '_> {
         let path = std::mem::take(&mut self.session.path);
         let answer = self.session.hook.ask(view.bytes, &named, &path);
         self.session.path = path;
-        let (ops, g_input) = answer?;
+        let Some((ops, g_input)) = answer? else { return Ok(None) };
         let inputs = self.net.inputs(op).len();
         if g_input.iter().skip(inputs).any(|gradient| *gradient != Named::None) {
             return Err(Error::new(
@@ -35,7 +35,7 @@ impl Walk<'_, '_, '_> {
             given.add(&bytes)?;
         }
         given.check_devices(&g_input)?;
-        g_input.iter().map(|gradient| given.gradient(gradient)).collect()
+        g_input.iter().map(|gradient| given.gradient(gradient)).collect::<Result<_>>().map(Some)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::blobs::{BlobId, BlobTable};
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Gradient, Ref, Values};
 use crate::makers::words::Answer;
+use crate::message::Device;
 use crate::ssa::Places;
 
 /// How many nets may lie inside each other, the outermost included. Protobuf's own readers take 34;
@@ -28,19 +29,20 @@ pub enum Named {
     Sparse(Vec<u8>, Vec<u8>),
 }
 
+/// Serialized gradient operators, and the gradients of the forward operator's inputs.
+pub type Asked = (Vec<Vec<u8>>, Vec<Named>);
+
 /// Gradient functions that somebody registered outside of this crate.
 pub trait Hook {
-    /// Whether there is one for this operator type.
+    /// Whether there is one for this operator type, for where the table has none or its maker refuses.
     fn knows(&self, op_type: &[u8]) -> bool;
 
-    /// Asks it for the gradient operators of a serialized operator, and the gradients of its inputs.
+    /// Whether there is one that goes before the table. `op` is a serialized operator of the type.
+    fn goes_first(&mut self, op_type: &[u8], op: &[u8]) -> Result<bool>;
+
+    /// Asks it for the gradient of a serialized operator; `None` if there is none after all.
     /// `path` leads to the operator, from the outermost net inwards.
-    fn ask(
-        &mut self,
-        op: &[u8],
-        g_output: &[Named],
-        path: &[u32],
-    ) -> Result<(Vec<Vec<u8>>, Vec<Named>)>;
+    fn ask(&mut self, op: &[u8], g_output: &[Named], path: &[u32]) -> Result<Option<Asked>>;
 }
 
 /// A hook that knows nothing.
@@ -51,9 +53,22 @@ impl Hook for NoHook {
         false
     }
 
-    fn ask(&mut self, _: &[u8], _: &[Named], _: &[u32]) -> Result<(Vec<Vec<u8>>, Vec<Named>)> {
-        Err(Error::new(Kind::Internal, "a function was asked that is not there"))
+    fn goes_first(&mut self, _: &[u8], _: &[u8]) -> Result<bool> {
+        Ok(false)
     }
+
+    fn ask(&mut self, _: &[u8], _: &[Named], _: &[u32]) -> Result<Option<Asked>> {
+        Ok(None)
+    }
+}
+
+/// The scopes of Caffe2 that are open while a gradient is asked for.
+#[derive(Default)]
+pub struct Scope {
+    /// What stands before new names: empty, or with a slash at its end.
+    pub name: Vec<u8>,
+    /// The serialized device option of operators that have no forward operator.
+    pub device: Option<Vec<u8>>,
 }
 
 /// What all walks of one answer share.
@@ -76,12 +91,18 @@ pub struct Session<'s, 'a> {
     pub again: u32,
     /// Whether there are copies of which only final names tell whether they are needed.
     pub idle_copies: bool,
+    /// The name scope.
+    pub name_scope: &'a [u8],
+    /// The device scope.
+    pub device_scope: Option<&'a [u8]>,
 }
 
 impl<'s, 'a> Session<'s, 'a> {
     /// A session that keeps what it has to make in `bump`.
-    pub fn new(bump: &'a Bump, capacity: usize, hook: &'s mut dyn Hook) -> Self {
+    pub fn new(bump: &'a Bump, capacity: usize, scope: &Scope, hook: &'s mut dyn Hook) -> Self {
         Self {
+            name_scope: bump.alloc_slice_copy(&scope.name),
+            device_scope: scope.device.as_ref().map(|device| &*bump.alloc_slice_copy(device)),
             table: BlobTable::new(bump, capacity),
             values: Values::default(),
             hook,
@@ -92,6 +113,12 @@ impl<'s, 'a> Session<'s, 'a> {
             again: 1,
             idle_copies: false,
         }
+    }
+
+    /// The device scope, for an operator that runs on the CPU alone.
+    pub fn cpu_scope(&self) -> Result<Option<&'a [u8]>> {
+        let Some(device) = self.device_scope else { return Ok(None) };
+        Ok((Device::read(device)?.kind == 0).then_some(device))
     }
 
     /// Refuses nets that are nested too deep.

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::gradient::ValueId;
 use crate::net::Net;
 use crate::producers::Origin;
-use crate::session::{Hook, Named, Session};
+use crate::session::{Hook, Named, Scope, Session};
 use crate::ssa::VersionId;
 use crate::verify::verify;
 
@@ -38,9 +38,9 @@ pub struct Entry {
 }
 
 /// The backward pass of operators, with its trace.
-pub fn trace(ops: &[&[u8]], ys: &[Y], hook: &mut dyn Hook) -> Result<Trace> {
+pub fn trace(ops: &[&[u8]], ys: &[Y], scope: &Scope, hook: &mut dyn Hook) -> Result<Trace> {
     let bump = Bump::new();
-    let mut session = Session::new(&bump, 4 * ops.len(), hook);
+    let mut session = Session::new(&bump, 4 * ops.len(), scope, hook);
     let net = Net::from_ops(ops.iter().map(|op| Ok(*op)), &mut session.table)?;
     let targets = targets(&mut session, ys)?;
     let around = backward::Surroundings::default();

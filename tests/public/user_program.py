@@ -16,6 +16,7 @@ from ctrlgrad import (
     GradientMap,
     GradientRegistry,
     GradientSlice,
+    MissingPackageError,
     UnknownBlobError,
     backward,
     backward_bytes,
@@ -29,9 +30,12 @@ from ctrlgrad import (
     get_ssa,
     get_undefined_blobs,
     has_gradient,
+    install,
+    installed,
     load,
     save,
     supported_operators,
+    uninstall,
 )
 
 
@@ -106,6 +110,12 @@ def main() -> None:
 
     print(has_gradient("Relu"), supported_operators()["FC"], DEPTH_LIMIT)
     print(ctrlgrad.__version__, build_info())
+    try:
+        with installed():
+            install()
+        uninstall()
+    except MissingPackageError as error:
+        print(error)
     anything: Any = ctrlgrad.BlobReference("x", net).Net()
     print(anything is net, GradientSlice("i", "v").indices, BlobReference("x") + "_y")
     tensor = caffe2_pb2.TensorProto(dims=[1], data_type=caffe2_pb2.TensorProto.FLOAT)

@@ -4,7 +4,7 @@ import ctrlgrad
 import play
 import pytest
 from ctrlgrad import backward, backward_bytes
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 from nets import do, mlp, net, op, types
 from places import STEERING, feeds, in_do, in_do_in_then, in_then, in_while, scope, while_
@@ -410,7 +410,10 @@ def test_every_no_grad_answer(data):
     full = answered(forward, ys)
     names = data.draw(st.lists(st.sampled_from(all_blobs(forward)), min_size=1, max_size=2))
     assume(not set(names) & set(ys))
-    answer = backward(forward, ys, no_grad=names)
+    try:
+        answer = backward(forward, ys, no_grad=names)
+    except ctrlgrad.VersionError:
+        reject()  # an older value of a target has no gradient then, which no answer can express
     assert not set(names) & set(answer.grads)
     assert set(answer.grads) <= set(full.grads)
     check_that_all_serves(answer)

@@ -40,6 +40,7 @@ impl<'a> Branch<'a> {
             .map(|seed| Target {
                 blob: seed.output,
                 gradient: Some(Gradient::Dense(seed.gradient)),
+                in_scope: false,
             })
             .collect();
         let first_value = walk.session.values.len();

@@ -33,7 +33,7 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
         let value = walk.session.values.add(name);
         inner_seeds.push(value);
         let gradient = Some(Gradient::Dense(Ref::Value(value)));
-        targets.push(Target { blob, gradient });
+        targets.push(Target { blob, gradient, in_scope: false });
     }
     let indifferent = walk.indifferent_before(op);
     let inside = |outer: &BlobId| bindings.inner(*outer);

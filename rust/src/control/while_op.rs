@@ -451,18 +451,20 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         let head = NetHead::of(this.branch.forward, "_grad");
         let condition = this.condition_name();
         let net_name = this.walk.session.table.name(condition);
-        let cond_name = this.walk.session.table.suffixed(condition, b"/cond");
+        let scope = this.walk.session.name_scope;
+        let cond_name = this.walk.session.table.affixed(scope, condition, b"/cond");
         let cond = this.walk.session.values.add(cond_name);
         let workspace = Ref::Blob(this.workspace);
-        let plain = || Body::Plain { named: true, args: 0..0, device: None };
+        let plain = |device| Body::Plain { named: true, args: 0..0, device };
+        let (device, cpu) = (this.walk.session.device_scope, this.walk.session.cpu_scope()?);
 
         let mut cond_net = GradientNet::default();
-        cond_net.push(b"HasScope", [workspace], [cond], None, plain());
+        cond_net.push(b"HasScope", [workspace], [cond], None, plain(cpu));
         let mut external_inputs = vec![workspace];
         let forward = Some(op as u32);
-        this.walk.out.push(b"HasScope", [workspace], [cond], forward, plain());
+        this.walk.out.push(b"HasScope", [workspace], [cond], forward, plain(cpu));
         for (start, value) in &this.carried {
-            cond_net.push(b"Copy", [Ref::Value(*value)], [*start], None, plain());
+            cond_net.push(b"Copy", [Ref::Value(*value)], [*start], None, plain(device));
             external_inputs.push(Ref::Value(*value));
             this.looks_at.push(Ref::Value(*value));
         }
@@ -470,7 +472,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
             (std::mem::take(&mut this.zero_starts), std::mem::take(&mut this.zeros));
         this.fill(&zero_starts)?;
         for (start, value) in &this.carried {
-            this.walk.out.push(b"Copy", [Ref::Value(*start)], [*value], forward, plain());
+            this.walk.out.push(b"Copy", [Ref::Value(*start)], [*value], forward, plain(device));
         }
         this.fill(&zeros)?;
 
@@ -536,7 +538,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
             if number > 0 {
                 name.extend_from_slice(format!("_{number}").as_bytes());
             }
-            let blob = [&name[..], b"/cond"].concat();
+            let blob = [session.name_scope, &name, b"/cond"].concat();
             if session.table.get(&blob).is_none() {
                 return session.table.intern_copy(&name);
             }

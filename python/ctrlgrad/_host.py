@@ -1,0 +1,93 @@
+"""For whom an answer is made: whose classes it has, whose makers are asked, whose scopes count.
+
+There are two hosts: this package by itself (`OURS`), and the Caffe2 that `ctrlgrad.install`
+was called for (`ctrlgrad.caffe2`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple, Optional
+
+from . import _messages
+from .blobs import BlobReference, Gradient, GradientSlice
+
+Maker = Callable[..., Any]
+Scope = Optional[tuple[str, Optional[bytes]]]
+"""(name scope with its slash at the end, or an empty text; device option in wire form, or None)."""
+
+NATIVE: set[Maker] = set()
+"""Functions that stand in a registry for makers of the core. Any other one is a user's."""
+
+
+class OpSSA(NamedTuple):
+    """An operator, and the version of each blob that it reads and writes."""
+
+    op: Any
+    in_versions: dict[str, int]
+    out_versions: dict[str, int]
+
+
+class GradGenMeta(NamedTuple):
+    """Who gives a dense gradient: an operator's output, or None and 0 if it was passed in."""
+
+    grad_op: Any
+    idx: int | None
+    gradient: str
+    device_option: Any
+
+
+class SparseGradGenMeta(NamedTuple):
+    """Who gives the two parts of a sparse gradient."""
+
+    grad_op_indices: Any
+    idx_indices: int
+    grad_op_values: Any
+    idx_values: int
+    gradient: GradientSlice
+    device_option: Any
+
+
+class Host:
+    """This package by itself. Caffe2 as a host is a subclass."""
+
+    blob_reference: Any = BlobReference
+    gradient_slice: Any = GradientSlice
+    op_ssa: Any = OpSSA
+    grad_gen_meta: Any = GradGenMeta
+    sparse_grad_gen_meta: Any = SparseGradGenMeta
+    has_first = False
+    """Whether `goes_first` is worth a question."""
+
+    def __init__(self) -> None:
+        self.registry: dict[str, Maker] = {}
+
+    def makers(self) -> dict[str, Maker]:
+        """The makers written in Python, by operator type; those of the core are left out."""
+        return {op_type: maker for op_type, maker in self.registry.items() if maker not in NATIVE}
+
+    def goes_first(self, op_type: str, wire: bytes) -> bool:
+        """Whether the host has a maker of the type that is asked before the core's."""
+        return False
+
+    def ask_first(self, op: Any, g_output: list[Any]) -> tuple[list[bytes], list[Gradient]] | None:
+        """The answer of such a maker; None if it has none for this operator."""
+        return None
+
+    def scope(self) -> Scope:
+        """The scopes that are open; None if there are none."""
+        return None
+
+    def in_scope(self, y: object) -> bool:
+        """Whether the ones that a target starts with are named in the name scope."""
+        return False
+
+    def operator_class(self, messages: list[Any]) -> Any:
+        """The class that answers have for these operators."""
+        return type(messages[0]) if messages else _messages.default_class("OperatorDef")
+
+    def gradient(self, gradient: Gradient) -> Any:
+        """A gradient of the core, as makers written in Python and `GetGradientForOp` have it."""
+        return self.gradient_slice(*gradient) if isinstance(gradient, tuple) else gradient
+
+
+OURS = Host()
