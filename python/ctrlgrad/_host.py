@@ -70,7 +70,7 @@ class Host:
         return False
 
     def ask_first(self, op: Any, g_output: list[Any]) -> tuple[list[bytes], list[Gradient]] | None:
-        """The answer of such a maker; None if it has none for this operator."""
+        """The answer of such a maker; None if there is none. RuntimeError if it refuses."""
         return None
 
     def scope(self) -> Scope:

@@ -135,13 +135,10 @@ class Caffe2(Host):
         ]
 
     def ask_first(self, op: Any, g_output: list[Any]) -> tuple[list[bytes], list[Gradient]] | None:
-        """The answer of the C++ registry; None where it refuses."""
+        """The answer of the C++ registry, for types that go first."""
         if not self._first.get(op.type):
             return None
-        try:
-            return self._ask_cpp(op, gradients_to_core(g_output))
-        except Exception:
-            return None
+        return self._ask_cpp(op, gradients_to_core(g_output))
 
 
 # ------------------------------------------------------------------- what is put in place

@@ -29,7 +29,7 @@ from .blobs import (
     names_to_core,
     targets_to_core,
 )
-from .errors import UsageError
+from .errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from .caffe2_pb2 import OperatorDef
@@ -276,12 +276,25 @@ class Makers:
                 self._op_class or _messages.default_class("OperatorDef"), wire
             )
         given = [self._host.gradient(gradient) for gradient in g_output]
-        first = self._host.ask_first(op, given) if self.goes_first else None
-        if first is not None:
-            return first
         maker = self.types.get(op.type)
+        refusal = None
+        if self.goes_first:
+            try:
+                first = self._host.ask_first(op, given)
+            except RuntimeError as error:
+                refusal = str(error).partition("\n")[0]
+            else:
+                if first is not None:
+                    return first
         if maker is None:
-            return None
+            if refusal is None or _core.has_gradient(op.type) != "unknown":
+                return None
+            raise RefusedError(
+                "operator %d (%s): Caffe2's own maker of the type refuses it: %s"
+                % (path[-1], op.type, refusal),
+                path=path,
+                op_type=op.type,
+            )
         answer = maker(op, given)
         if not isinstance(answer, (tuple, list)) or len(answer) != 2:
             raise UsageError(

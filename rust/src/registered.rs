@@ -140,6 +140,10 @@ impl<'g, 'w, 's, 'a> Given<'g, 'w, 's, 'a> {
                 return walk.forward(self.op, walk.ssa.at[places.start + at], false);
             }
         }
+        // Asked alone, an operator may read what the net around it provides.
+        if walk.lenient {
+            return Ok(Ref::Blob(name));
+        }
         Err(Error::new(
             Kind::OutOfScope,
             format!(

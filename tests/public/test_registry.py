@@ -104,6 +104,15 @@ def test_answers_that_are_none(answer):
         GradientRegistry.GetGradientForOp(op("Mine", "x", "y"), ["g"])
 
 
+def test_asked_alone_it_may_read_what_the_net_around_it_provides():
+    register(lambda forward, g_output: (op("MineGradient", "elsewhere", "x_grad"), ["x_grad"]))
+    forward = op("Mine", "x", "y")
+    ops, _ = GradientRegistry.GetGradientForOp(forward, ["g"])
+    assert list(ops[0].input) == ["elsewhere"]
+    with pytest.raises(ctrlgrad.ScopeError):
+        GradientRegistry.GetBackwardPass([forward], {"y": "g"})
+
+
 def test_what_it_raises_comes_through():
     class Own(BaseException):
         pass
