@@ -2,23 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ._host import OURS, Host
 from .blobs import GradientName, Name
 
-GradientMap = dict[Name, GradientName]
-"""Blob -> gradient. The keys are `BlobReference`s, and are found under their text."""
+_lock = threading.RLock()
+
+
+class GradientMap(dict[Name, GradientName]):
+    """Blob -> gradient: a dict whose references are made when somebody looks at them.
+
+    Keys are `BlobReference`s, values are `BlobReference`s or `GradientSlice`s; both are found, and
+    equal, under their text. Until they are looked at, the dict inside holds what the core gave,
+    plain texts and pairs: what reads a dict past its methods, in C, finds those, which are equal.
+    Copies, pickles and unions are plain dicts.
+    """
+
+    __slots__ = ("_host",)
+
+    # Whose references are still to be made; None once all are there.
+    _host: Host | None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._host = None
+
+    def _settled(self) -> dict[Name, GradientName]:
+        """The dict, with all references made."""
+        if self._host is not None:
+            # Between clearing and filling no other thread may look.
+            with _lock:
+                if self._host is not None:
+                    host, plain = self._host, (str, tuple)
+                    made = {
+                        host.blob_reference(blob): (
+                            host.reference(found) if type(found) in plain else found
+                        )
+                        for blob, found in super().items()
+                    }
+                    super().clear()
+                    super().update(made)
+                    self._host = None
+        return self
+
+    # ------------------------------------------------------------------------------ one entry
+
+    def __getitem__(self, blob: Any) -> Any:
+        if self._host is None:
+            return super().__getitem__(blob)
+        return self._one(super().__getitem__(blob), blob)
+
+    def get(self, blob: Any, default: Any = None) -> Any:
+        if self._host is None:
+            return super().get(blob, default)
+        found = super().get(blob)
+        return default if found is None else self._one(found, blob)
+
+    def _one(self, found: Any, blob: Any) -> Any:
+        """The reference for an entry, which stays the one that it is."""
+        with _lock:
+            if self._host is None or type(found) not in (str, tuple):
+                return super().__getitem__(blob)
+            made = self._host.reference(found)
+            super().__setitem__(blob, made)
+            return made
+
+    # ------------------------------------------------------------------------------ all entries
+
+    def __iter__(self) -> Iterator[Name]:
+        return dict.__iter__(self._settled())
+
+    def __reversed__(self) -> Iterator[Name]:
+        return dict.__reversed__(self._settled())
+
+    def keys(self) -> Any:
+        return dict.keys(self._settled())
+
+    def values(self) -> Any:
+        return dict.values(self._settled())
+
+    def items(self) -> Any:
+        return dict.items(self._settled())
+
+    def __repr__(self) -> str:
+        return dict.__repr__(self._settled())
+
+    def copy(self) -> dict[Name, GradientName]:
+        return dict.copy(self._settled())
+
+    def __or__(self, other: Any) -> Any:
+        return dict(self).__or__(other)
+
+    def __ror__(self, other: Any) -> Any:
+        return dict(other) | dict(self) if isinstance(other, dict) else NotImplemented
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+    # ------------------------------------------------------------------------------ changes
+
+    def __setitem__(self, blob: Any, gradient: Any) -> None:
+        dict.__setitem__(self._settled(), blob, gradient)
+
+    def __delitem__(self, blob: Any) -> None:
+        dict.__delitem__(self._settled(), blob)
+
+    def __ior__(self, other: Any) -> Any:
+        return dict.__ior__(self._settled(), other)
+
+    def setdefault(self, blob: Any, default: Any = None) -> Any:
+        return dict.setdefault(self._settled(), blob, default)
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        dict.update(self._settled(), *args, **kwargs)
+
+    def pop(self, *args: Any) -> Any:
+        return dict.pop(self._settled(), *args)
+
+    def popitem(self) -> tuple[Name, GradientName]:
+        return dict.popitem(self._settled())
+
+    def clear(self) -> None:
+        dict.clear(self._settled())
 
 
 def gradient_map(found: Mapping[str, str | tuple[str, str]], host: Host = OURS) -> GradientMap:
     """The map for what the core found. The one place where such maps are made."""
-    reference, sparse = host.blob_reference, host.gradient_slice
-    grads: GradientMap = {}
-    for blob, gradient in found.items():
-        grads[reference(blob)] = (
-            reference(gradient)
-            if isinstance(gradient, str)
-            else sparse(reference(gradient[0]), reference(gradient[1]))
-        )
+    grads = GradientMap(found)
+    grads._host = host
     return grads

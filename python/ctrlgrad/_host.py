@@ -89,5 +89,11 @@ class Host:
         """A gradient of the core, as makers written in Python and `GetGradientForOp` have it."""
         return self.gradient_slice(*gradient) if isinstance(gradient, tuple) else gradient
 
+    def reference(self, gradient: Any) -> Any:
+        """A gradient of the core, a text or a pair of texts, as maps of gradients have it."""
+        if isinstance(gradient, str):
+            return self.blob_reference(gradient)
+        return self.gradient_slice(*map(self.blob_reference, gradient))
+
 
 OURS = Host()

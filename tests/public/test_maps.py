@@ -1,14 +1,20 @@
 """The map of gradients is a dict for every purpose."""
 
+import collections
 import copy
 import json
 import pickle
 import subprocess
 import sys
+import threading
+import types
 
 import ctrlgrad
 import pytest
 from ctrlgrad import BlobReference, GradientSlice
+from ctrlgrad._gradient_map import gradient_map
+from hypothesis import given
+from hypothesis import strategies as st
 from nets import net, op
 
 
@@ -124,3 +130,114 @@ def test_bytes_give_plain_values():
     assert type(found) is dict
     assert {type(blob) for blob in found} == {str}
     assert type(found["table"]) is tuple
+
+
+# ------------------------------------------------------- beside a dict that is full of references
+
+FOUND = {"a": "a_grad", "b": ("i", "v"), "c": "c_grad", "d": "a_grad"}
+NAMES = st.sampled_from(["a", "b", "c", "d", "e", BlobReference("a"), BlobReference("e")])
+
+# What a dict can be asked by its methods, by operators, and by C code that looks past the methods.
+STEPS = {
+    "getitem": lambda m, k: m[k],
+    "get": lambda m, k: (m.get(k), m.get(k, 7)),
+    "in": lambda m, k: k in m,
+    "len": lambda m, k: (len(m), bool(m)),
+    "iter": lambda m, k: list(m),
+    "reversed": lambda m, k: list(reversed(m)),
+    "keys": lambda m, k: (list(m.keys()), k in m.keys(), m.keys() & {k}),  # noqa: SIM118
+    "values": lambda m, k: list(m.values()),
+    "items": lambda m, k: list(m.items()),
+    "dict": lambda m, k: dict(m),
+    "stars": lambda m, k: {**m},
+    "keywords": lambda m, k: (lambda **given: given)(**{str(key): m[key] for key in m}),
+    "union": lambda m, k: m | {k: "x"},
+    "union from the right": lambda m, k: {k: "x"} | m,
+    "union in place": lambda m, k: m.__ior__({k: "x"}) is m,
+    "update another": lambda m, k: updated({k: "x"}, m),
+    "update": lambda m, k: m.update({k: "x"}),
+    "update by name": lambda m, k: m.update(a="x"),
+    "set": lambda m, k: m.__setitem__(k, "x"),
+    "del": lambda m, k: m.__delitem__(k),
+    "pop": lambda m, k: m.pop(k),
+    "pop with default": lambda m, k: m.pop(k, 7),
+    "popitem": lambda m, k: m.popitem(),
+    "setdefault": lambda m, k: m.setdefault(k, "x"),
+    "clear": lambda m, k: m.clear(),
+    "copy": lambda m, k: (m.copy(), copy.copy(m), copy.deepcopy(m)),
+    "pickle": lambda m, k: [pickle.loads(pickle.dumps(m, n)) for n in range(6)],
+    "equal": lambda m, k: (m == FOUND, FOUND == m, m != FOUND, m == {k: 1}),  # noqa: SIM300
+    "repr": lambda m, k: (repr(m), "%s" % m),
+    "json": lambda m, k: json.dumps(m, skipkeys=True, default=str),
+    "json of texts": lambda m, k: json.dumps({str(key): m[key] for key in m}, default=str),
+    "format": lambda m, k: "{a} {d}".format_map(m),
+    "percent": lambda m, k: "%(c)s %(b)s" % m,
+    "sorted": lambda m, k: sorted(m, key=str),
+    "set of": lambda m, k: (set(m), frozenset(m), tuple(m)),
+    "fromkeys": lambda m, k: dict.fromkeys(m, k),
+    "own fromkeys": lambda m, k: dict(type(m).fromkeys(["a"], k)),
+    "chain": lambda m, k: dict(collections.ChainMap({}, m)),
+    "counter": lambda m, k: collections.OrderedDict(m),
+    "locals": lambda m, k: eval("(a, c)", {}, m),
+    "translate": lambda m, k: "x".translate(m),
+    "identity": lambda m, k: m.get(k) is m.get(k),
+    "unbound": lambda m, k: (dict.get(m, k), dict.__len__(m), dict.__contains__(m, k)),
+    "unbound items": lambda m, k: dict(dict.items(m)) == dict(m),
+    "exec": lambda m, k: exec("x = a", {**m}),
+    "merge": lambda m, k: types.MappingProxyType(m) == m,
+}
+
+
+def outcome(step, mapping, key):
+    try:
+        return step(mapping, key)
+    except Exception as error:
+        return type(error)
+
+
+def kinds(value):
+    """The types of everything in a value."""
+    if isinstance(value, dict):
+        return [(kinds(key), kinds(each)) for key, each in value.items()]
+    if isinstance(value, (list, tuple)):
+        return type(value), [kinds(each) for each in value]
+    return type(value)
+
+
+LOOKS_PAST = {"unbound"}  # finds texts, which are equal
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(STEPS)), NAMES), min_size=1, max_size=8))
+def test_is_as_a_dict_that_is_full_of_references(steps):
+    lazy = gradient_map(dict(FOUND))
+    real = {
+        BlobReference(blob): BlobReference(found)
+        if isinstance(found, str)
+        else GradientSlice(*map(BlobReference, found))
+        for blob, found in FOUND.items()
+    }
+    for name, key in steps:
+        ours, theirs = outcome(STEPS[name], lazy, key), outcome(STEPS[name], real, key)
+        assert ours == theirs, name
+        if name not in LOOKS_PAST:
+            assert kinds(ours) == kinds(theirs), name
+    assert lazy == real
+    assert real == lazy
+    assert kinds(lazy.copy()) == kinds(real)
+
+
+def test_threads_find_all_of_it():
+    blobs = {"b%d" % at: "g%d" % at for at in range(2000)}
+    for _ in range(20):
+        lazy = gradient_map(dict(blobs))
+        found = []
+
+        def look(lazy=lazy, found=found):
+            found.append((len(list(lazy.items())), lazy["b1"], lazy["b1999"], len(lazy)))
+
+        threads = [threading.Thread(target=look) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [(2000, "g1", "g1999", 2000)] * 4
