@@ -1,11 +1,17 @@
 //! Blob names as dense ids. The only file that knows the suffixes of gradient names.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::hash::BuildHasher;
 
 use bumpalo::Bump;
 use foldhash::fast::RandomState;
 use hashbrown::hash_table::{Entry, HashTable};
+
+use crate::error::{Error, Kind, Result};
+
+/// How many bytes of nets in pieces are put together for one answer, at the most.
+const JOINED_LIMIT: usize = 64 << 20;
 
 /// A blob name. Equal names have equal ids, whatever net they stand in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -41,6 +47,8 @@ pub struct BlobTable<'a> {
     /// Whether a hashed name may be the name of the gradient of a blob that came later.
     strays: bool,
     bump: &'a Bump,
+    /// How many bytes had to be put together.
+    joined: Cell<usize>,
     scratch: Vec<u8>,
 }
 
@@ -54,6 +62,7 @@ impl<'a> BlobTable<'a> {
             gradients: Vec::with_capacity(capacity),
             strays: false,
             bump,
+            joined: Cell::new(0),
             scratch: Vec::new(),
         }
     }
@@ -67,8 +76,27 @@ impl<'a> BlobTable<'a> {
     pub fn keep(&self, bytes: Cow<'a, [u8]>) -> &'a [u8] {
         match bytes {
             Cow::Borrowed(bytes) => bytes,
-            Cow::Owned(bytes) => self.bump.alloc_slice_copy(&bytes),
+            Cow::Owned(bytes) => {
+                self.joined.set(self.joined.get() + bytes.len());
+                self.bump.alloc_slice_copy(&bytes)
+            }
         }
+    }
+
+    /// The bytes of a nested net. A net in pieces is put together, with all that lies inside it: in
+    /// nets in pieces that lie inside each other that grows with the square of their number.
+    pub fn keep_net(&self, bytes: Cow<'a, [u8]>) -> Result<&'a [u8]> {
+        if matches!(bytes, Cow::Owned(_)) && self.joined.get() + bytes.len() > JOINED_LIMIT {
+            return Err(Error::new(
+                Kind::TooDeep,
+                "nets that lie inside each other are in several pieces each, more than can be put \
+                 together",
+            )
+            .hint(
+                "give each argument its net in one piece: parse the message and serialize it again",
+            ));
+        }
+        Ok(self.keep(bytes))
     }
 
     /// How many names there are; every id is below.

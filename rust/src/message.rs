@@ -173,10 +173,12 @@ impl<'a> OpRef<'a> {
 
 /// Messages that stand several times under one number count as one, the concatenation.
 fn merged<'a>(messages: impl Iterator<Item = Field<'a>>) -> Option<Cow<'a, [u8]>> {
-    messages.filter_map(|field| payload(&field)).fold(None, |before, bytes| match before {
-        None => Some(Cow::Borrowed(bytes)),
-        Some(before) => Some(Cow::Owned([&before[..], bytes].concat())),
-    })
+    let mut pieces = messages.filter_map(|field| payload(&field));
+    let mut whole = Cow::Borrowed(pieces.next()?);
+    for piece in pieces {
+        whole.to_mut().extend_from_slice(piece);
+    }
+    Some(whole)
 }
 
 /// An `Argument`.

@@ -3,6 +3,7 @@
 import itertools
 import random
 
+import ctrlgrad
 import pytest
 import wire
 from ctrlgrad import backward, backward_bytes, caffe2_pb2
@@ -151,6 +152,26 @@ def test_a_net_in_pieces_inside_one_in_pieces(at):
     outer = [wire.field(1, "n%d" % k) for k in range(at)] + [branch]
     arg = wire.field(1, "then_net") + b"".join(wire.field(8, part) for part in outer)
     same(wire.net(wire.op("If", ["d", "c", "x", "w", "h"], ["y", "h"], arg)))
+
+
+def test_many_pieces_take_no_longer_than_their_bytes():
+    pieces = wire.field(8, b"") * 400_000
+    arg = wire.field(1, "net") + pieces + wire.field(8, BODY)
+    _, *bindings = wire.do_args(b"", ["x", "w"], ["y"])
+    data = wire.net(wire.op("Do", ["x", "w", "ws"], ["y", "ws"], arg, *bindings))
+    assert len(ctrlgrad.backward_bytes(data, ["y"])[1]) == 3
+
+
+def test_nets_in_pieces_many_levels_deep_are_refused():
+    """To put them together, each level copies all that lies inside."""
+    body, padding = BODY, wire.field(1, "n" * 100_000)
+    for _ in range(1500):
+        arg = wire.field(8, b"") + wire.field(1, "net") + wire.field(8, body)
+        _, *bindings = wire.do_args(b"", ["x", "w"], ["y"])
+        body = wire.net(wire.op("Do", ["x", "w", "ws"], ["y", "ws"], arg, *bindings)) + padding
+        padding = b""
+    with pytest.raises(ctrlgrad.TooDeepError, match="pieces"):
+        ctrlgrad.backward_bytes(body, ["y"])
 
 
 def test_a_device_option_in_pieces():

@@ -51,11 +51,9 @@ fn net_argument<'a>(
         return Ok(None);
     };
     argument.check()?;
-    Ok(Some(match argument.net() {
-        // The reference reads a net that is not set as an empty one.
-        None => NetRef { bytes: &[] },
-        Some(bytes) => NetRef { bytes: walk.session.table.keep(bytes) },
-    }))
+    // The reference reads a net that is not set as an empty one.
+    let bytes = argument.net().unwrap_or_default();
+    Ok(Some(NetRef { bytes: walk.session.table.keep_net(bytes)? }))
 }
 
 /// The refusal of an operator that is not what control flow must be.
