@@ -11,7 +11,7 @@ SEED ?= 1
 REFUSALS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python lint format test-reference golden wheel sdist clean
+.PHONY: help build demo test test-rust test-python lint format test-reference test-matrix golden wheel sdist clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 26
@@ -57,6 +57,9 @@ test-reference: $(REFERENCE)/ready ## everything, side by side with Caffe2 (make
 	$(REFERENCE)/bin/python -m pytest tests/oracle
 	$(REFERENCE)/bin/python scripts/record_golden.py --dry-run
 	PYTHONPATH=tests/support $(REFERENCE)/bin/python -m tests.oracle.differential --nets $(NETS) --seed $(SEED) --refusals $(REFUSALS)
+
+test-matrix: wheel ## the golden cases with each CPython and each protobuf, outside of this folder
+	$(BIN)/python scripts/test_matrix.py "$$(ls -t dist/ctrlgrad-*.whl | head -1)"
 
 golden: $(REFERENCE)/ready ## record right answers of ours where Caffe2 is wrong
 	$(call develop,$(REFERENCE))
