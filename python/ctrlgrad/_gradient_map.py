@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ._host import OURS, Host
+from ._messages import collector_held
 from .blobs import GradientName, Name
 
 _lock = threading.RLock()
@@ -36,13 +37,9 @@ class GradientMap(dict[Name, GradientName]):
             # Between clearing and filling no other thread may look.
             with _lock:
                 if self._host is not None:
-                    host, plain = self._host, (str, tuple)
-                    made = {
-                        host.blob_reference(blob): (
-                            host.reference(found) if type(found) in plain else found
-                        )
-                        for blob, found in super().items()
-                    }
+                    with collector_held(len(self)):
+                        blobs = self._host.references(map(str, super().keys()))
+                        made = dict(zip(blobs, self._host.gradients(super().values())))
                     super().clear()
                     super().update(made)
                     self._host = None
@@ -66,7 +63,7 @@ class GradientMap(dict[Name, GradientName]):
         with _lock:
             if self._host is None or type(found) not in (str, tuple):
                 return super().__getitem__(blob)
-            made = self._host.reference(found)
+            [made] = self._host.gradients([found])
             super().__setitem__(blob, made)
             return made
 

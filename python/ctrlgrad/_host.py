@@ -6,10 +6,11 @@ was called for (`ctrlgrad.caffe2`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Callable, NamedTuple, Optional
 
 from . import _messages
-from .blobs import BlobReference, Gradient, GradientSlice
+from .blobs import BlobReference, Gradient, GradientSlice, references
 
 Maker = Callable[..., Any]
 Scope = Optional[tuple[str, Optional[bytes]]]
@@ -89,11 +90,30 @@ class Host:
         """A gradient of the core, as makers written in Python and `GetGradientForOp` have it."""
         return self.gradient_slice(*gradient) if isinstance(gradient, tuple) else gradient
 
-    def reference(self, gradient: Any) -> Any:
-        """A gradient of the core, a text or a pair of texts, as maps of gradients have it."""
-        if isinstance(gradient, str):
-            return self.blob_reference(gradient)
-        return self.gradient_slice(*map(self.blob_reference, gradient))
+    def references(self, names: Iterable[str]) -> list[Any]:
+        """Names of the core as blob references."""
+        return list(map(self.blob_reference, names))
+
+    def gradients(self, gradients: Iterable[Any]) -> list[Any]:
+        """Gradients of the core, texts and pairs of texts, as maps of gradients have them.
+
+        What is no text and no pair is one of these already, and stays.
+        """
+        found = list(gradients)
+        dense = iter(self.references([each for each in found if type(each) is str]))
+        return [
+            next(dense)
+            if type(each) is str
+            else self.gradient_slice(*self.references(each))
+            if type(each) is tuple
+            else each
+            for each in found
+        ]
 
 
-OURS = Host()
+class _Ours(Host):
+    def references(self, names: Iterable[str]) -> list[Any]:
+        return references(names)
+
+
+OURS = _Ours()
