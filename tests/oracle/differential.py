@@ -21,18 +21,15 @@ from typing import Any, Optional
 
 import canonical
 import numpy as np
+from referee import CRASHES, HANGS, Gone, Referee
 
 from .generate import Case, generate
 from .judge import (
-    CRASHES,
     FAILS,
-    HANGS,
     RIGHT,
     UNSURE,
     WRONG,
     Answer,
-    Gone,
-    Referee,
     Verdict,
     ask,
     judge,

@@ -3,23 +3,23 @@
 The truth comes from central differences of the forward net; an answer is run
 behind the forward net in a workspace of its own. Operators of the reference can
 hang or bring their process down, so all of this belongs into a child process:
-see `Referee`.
+see `referee`.
 """
 
 import importlib
 import itertools
-import multiprocessing
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
 import numpy as np
 from caffe2.proto import caffe2_pb2
 from caffe2.python import core, workspace
+from referee import Gone, Referee
 
 from .generate import Case, Feeds
 from .recipes import PICKY, unfit
 
-RIGHT, WRONG, FAILS, HANGS, CRASHES = "right", "wrong", "does not run", "never ends", "crashes"
+RIGHT, WRONG, FAILS = "right", "wrong", "does not run"
 UNSURE = "unsure"
 TOLERANCE = 2e-2
 STEP = 1e-2
@@ -351,70 +351,6 @@ def reason(message: str) -> str:
     """The lines of an error that say something."""
     lines = [line for line in message.splitlines() if line.strip() and not line.startswith("frame")]
     return " ".join(" ".join(lines).split())[:300]
-
-
-# ------------------------------------------------------------------------- referee
-
-
-class Gone(Exception):  # noqa: N818 - not a fault of ours
-    """The child process hung (HANGS) or died (CRASHES)."""
-
-
-class Referee:
-    """Calls functions in a child process, and puts a new one in its place when it
-    hangs or dies. Functions, arguments and results must be picklable."""
-
-    def __init__(self, seconds: float = 2.5):
-        self.seconds = seconds
-        self.child: Any = None
-
-    def call(self, function, *args):
-        if self.child is None:
-            self.start()
-        self.pipe.send((function, args))
-        if not self.pipe.poll(self.seconds):
-            self.stop()
-            raise Gone(HANGS)
-        try:
-            error, result = self.pipe.recv()
-        except EOFError:
-            self.stop()
-            raise Gone(CRASHES) from None
-        if error:
-            raise RuntimeError(error)
-        return result
-
-    def start(self) -> None:
-        context = multiprocessing.get_context("fork")
-        self.pipe, theirs = context.Pipe()
-        self.child = context.Process(target=serve, args=(theirs,), daemon=True)
-        self.child.start()
-        theirs.close()
-
-    def stop(self) -> None:
-        if self.child is not None:
-            self.child.kill()
-            self.child.join()
-            self.pipe.close()
-            self.child = None
-
-
-def serve(pipe) -> None:
-    """What the child does."""
-    import os
-    import traceback
-
-    workspace.GlobalInit(["caffe2", "--caffe2_log_level=3"])
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Caffe2 reports every failure at length
-    while True:
-        try:
-            function, args = pipe.recv()
-        except EOFError:
-            return
-        try:
-            pipe.send((None, function(*args)))
-        except Exception:
-            pipe.send((traceback.format_exc(), None))
 
 
 def verdict_of(referee: Referee, case: Case, truth: list[Truth], answer: Answer) -> Verdict:

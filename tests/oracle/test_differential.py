@@ -40,13 +40,13 @@ def test_the_same_nets_every_time():
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_referee_replaces_a_child_that_hangs_or_dies():
-    from . import judge
+    from referee import CRASHES, HANGS, Gone, Referee
 
-    referee = judge.Referee(seconds=0.5)
+    referee = Referee(seconds=0.5)
     try:
-        with pytest.raises(judge.Gone, match=judge.HANGS):
+        with pytest.raises(Gone, match=HANGS):
             referee.call(_sleep)
-        with pytest.raises(judge.Gone, match=judge.CRASHES):
+        with pytest.raises(Gone, match=CRASHES):
             referee.call(os._exit, 1)
         assert referee.call(sum, [1, 2]) == 3
     finally:
