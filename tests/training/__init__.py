@@ -1,0 +1,1 @@
+"""Models that are trained twice: with Caffe2's own gradients, and with ctrlgrad's under Caffe2."""
