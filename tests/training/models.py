@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Optional
 
 import numpy as np
-from caffe2.python import brew, core, model_helper, rnn_cell
+from caffe2.python import brew, core, gru_cell, model_helper, rnn_cell
 from caffe2.python.models.resnet import ResNetBuilder
 from caffe2.python.models.seq2seq import seq2seq_util
 from caffe2.python.models.seq2seq.seq2seq_model_helper import Seq2SeqModelHelper
@@ -132,16 +132,16 @@ def sequence(d: Draw) -> dict[str, np.ndarray]:
     return {
         "x": d.floats(4, 3, 5),
         "lengths": np.array([4, 3, 4], np.int32),
-        "h0": d.floats(1, 3, 6),
-        "c0": d.floats(1, 3, 6),
         "target": d.floats(12, 2),
+        **{state: d.floats(1, 3, 6) for state in ("h0", "c0", "h1", "c1")},
     }
 
 
-def recurrent(make, **options) -> Model:
+def recurrent(make, states=("h0", "c0"), width=6, **options) -> Model:
+    """states: what the states start with, so many as the cell has."""
     m = model_helper.ModelHelper(name="recurrent")
-    x, lengths, *states = m.net.AddExternalInput("x", "lengths", "h0", "c0")
-    result = make(m, x, lengths, states, 5, 6, scope="rnn", **options)
+    x, lengths, *first = m.net.AddExternalInput("x", "lengths", *states)
+    result = make(m, x, lengths, first, 5, width, scope="rnn", **options)
     flat, _ = m.net.Reshape(result[0], ["flat", "old_shape"], shape=[-1, 6])
     squared_loss(m.net, brew.fc(m, flat, "predicted", 6, 2), "target")
     return of_helper(m, several(lambda d, _: sequence(d)))
@@ -150,6 +150,16 @@ def recurrent(make, **options) -> Model:
 @model()
 def lstm():
     return recurrent(rnn_cell.LSTM, memory_optimization=True, forget_bias=1.0)
+
+
+@model()
+def lstm_of_two_layers():
+    return recurrent(rnn_cell.LSTM, ("h0", "c0", "h1", "c1"), [6, 6])
+
+
+@model()
+def gru():
+    return recurrent(gru_cell.GRU, ["h0"])
 
 
 @model()
@@ -427,6 +437,10 @@ def heads():
     return of_helper(m, several(lambda d, n: {**sequence(d), "first": np.array(n == 0)}))
 
 
+def bags(d: Draw) -> dict[str, np.ndarray]:
+    return {"ids": d.ints(6, 8), "lengths": np.array([2, 1, 0, 3, 2], np.int32)}
+
+
 @model("If, look-up inside", rate=0.5, fault="non-existing input blob: GradientSlice")
 def lookup_in_if():
     """A feature that only some batches have."""
@@ -438,8 +452,7 @@ def lookup_in_if():
         squared_loss(ops, ops.FC([features, "w", "b"]), "target")
 
     def batch(d, number):
-        bags = {"ids": d.ints(6, 8), "lengths": np.array([2, 1, 0, 3, 2], np.int32)}
-        return {**regression(d, number), **bags}
+        return {**regression(d, number), **bags(d)}
 
     return control(body, batch, table=(6, 4), w=(4, 4), b=(4,))
 
@@ -456,8 +469,28 @@ def table_shared_with_if():
         squared_loss(ops, ops.FC([features, "w2", "b2"]), "target")
 
     def batch(d, number):
-        bags = {"ids": d.ints(6, 8), "lengths": np.array([2, 1, 0, 3, 2], np.int32)}
-        return {**regression(d, number), **bags, "id": d.ints(6, 5)}
+        return {**regression(d, number), **bags(d), "id": d.ints(6, 5)}
+
+    return control(body, batch, table=(6, 4), **layers(2))
+
+
+@model("If, look-up inside", rate=0.3, fault="a mix of sparse and dense gradients is not supported")
+def table_shared_by_branches():
+    """One table, looked up before the If and in another way in each branch."""
+
+    def body():
+        y = ops.ConstantFill([], "y", shape=[5, 4], value=0.0)
+        row = ops.Gather(["table", "id"])
+        with ops.IfNet("first"):
+            ops.FC([ops.Gather(["table", "other_id"]), "w1", "b1"], y)
+        with ops.Else():
+            bag = ops.SparseLengthsSum(["table", "ids", "lengths"])
+            ops.FC([bag, "w2", "b2"], y)
+        squared_loss(ops, ops.Add([ops.Tanh(y), row]), "target")
+
+    def batch(d, number):
+        ids = {"id": d.ints(6, 5), "other_id": d.ints(6, 5), **bags(d)}
+        return {**regression(d, number), **ids}
 
     return control(body, batch, table=(6, 4), **layers(2))
 
@@ -520,6 +553,36 @@ def tied_across_while():
         squared_loss(ops, ops.FC([ops.Tanh(h), "w", "b3"]), "target")
 
     return control(body, regression, w=(4, 4), b1=(4,), b2=(4,), b3=(4,))
+
+
+@model("While", fault="Reusage of outer blob name [ch]_grad")
+def lstm_by_while():
+    """Two states, each of which a turn computes from what it first puts aside of both."""
+
+    def body():
+        h, c = ops.FC(["x", "w1", "b1"], "h"), ops.FC(["x", "w2", "b2"], "c")
+        with turns():
+            old_h, old_c = ops.Scale(h, scale=1.0), ops.Scale(c, scale=1.0)
+            forget = ops.Sigmoid(ops.FC([old_h, "w3", "b3"]))
+            new = ops.Tanh(ops.FC([old_h, "w4", "b4"]))
+            ops.Add([ops.Mul([forget, old_c]), new], c)
+            ops.Mul([forget, ops.Tanh(new)], h)
+        squared_loss(ops, ops.FC([ops.Add([h, c]), "w5", "b5"]), "target")
+
+    return control(body, regression, **layers(5))
+
+
+@model("While in While", fault="Reusage of outer blob name h_grad")
+def while_in_while():
+    def body():
+        h = ops.FC(["x", "w1", "b1"], "h")
+        with turns():
+            with turns():
+                ops.FC([ops.Tanh(h), "w2", "b2"], h)
+            ops.FC([ops.Sigmoid(h), "w3", "b3"], h)
+        squared_loss(ops, ops.FC([ops.Tanh(h), "w3", "b3"]), "target")
+
+    return control(body, regression, **layers(3))
 
 
 @model("While, by brew", fault="Reusage of outer blob name h_grad")
