@@ -215,7 +215,11 @@ def get_ssa(net: Any, blob_versions: dict[str, int] | None = None) -> tuple[Ssa,
 
 def get_undefined_blobs(ssa: Ssa) -> set[str]:
     """The blobs that are read before anything writes them; `ssa` is of `get_ssa`."""
-    return {blob for inputs, _ in ssa for blob, version in inputs if version == 0}
+    undefined: set[str] = set()
+    for inputs, _ in ssa:
+        # As Caffe2 joins them: its builders list blobs in the order that the set has then.
+        undefined |= {blob for blob, version in inputs if version == 0}
+    return undefined
 
 
 def get_output_producers(ssa: Ssa) -> dict[Versioned, int]:

@@ -49,6 +49,8 @@ pub struct Surroundings {
     pub no_gradient: FxHashSet<BlobId>,
     /// Blobs whose value, as it comes in, has no gradient to give to anything before it.
     pub indifferent: FxHashSet<BlobId>,
+    /// Blobs that come in with a value that may need a gradient.
+    pub matter: FxHashSet<BlobId>,
 }
 
 /// The answer of a walk.
@@ -106,6 +108,8 @@ pub struct Walk<'w, 's, 'a> {
     pub(crate) first_value: u32,
     /// A single operator without the net around it: nothing is known of versions then.
     pub(crate) lenient: bool,
+    /// Of the operator at hand: a gradient, and what its gradient operator writes for it once more.
+    pub(crate) again: Vec<(ValueId, ValueId)>,
     /// The gradients that the caller gives to that single operator.
     given: Vec<Gradient>,
     /// By name: who else needs the gradient that the blob of that name holds.
@@ -196,6 +200,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             first_value: session.values.len(),
             lenient: false,
             given: Vec::new(),
+            again: Vec::new(),
             session,
             net,
             ssa,
@@ -463,6 +468,15 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
                 }
             }
         }
+        for (first, value) in std::mem::take(&mut self.again) {
+            let owner = owners.get((first.0 - values) as usize).map_or(usize::MAX, |k| *k as usize);
+            if owner < inputs.len() && !stopped(self, owner) {
+                let gradient = Gradient::Dense(Ref::Value(value));
+                let (made, origin) = (Some(value), Origin::Forward(op as u32));
+                let version = self.ssa.at[inputs.start + owner];
+                self.producers.add(version, Producer { gradient, made, made_values: None, origin });
+            }
+        }
         for (k, gradient) in g_input.iter().enumerate().take(inputs.len()) {
             if gradient.is_none() || recorded[k] || stopped(self, k) {
                 continue;
@@ -523,9 +537,21 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     pub(crate) fn matter_before(&self, op: usize) -> FxHashSet<BlobId> {
         let outputs = self.net.output_places(op).filter(|place| {
             let before = self.ssa.versions[self.ssa.at[*place].index()].before;
-            before.is_some_and(|version| !self.is_indifferent(version))
+            match before {
+                Some(version) => !self.is_indifferent(version),
+                None => self.around.matter.contains(&self.net.blobs()[*place]),
+            }
         });
         outputs.map(|place| self.net.blobs()[place]).collect()
+    }
+
+    /// The blobs that come into the nets of operator `op` with a value that may need a gradient.
+    pub(crate) fn matter_inside(&self, op: usize) -> FxHashSet<BlobId> {
+        let mut matter = self.matter_before(op);
+        let inputs = self.net.input_places(op);
+        let inputs = inputs.filter(|place| !self.is_indifferent(self.ssa.at[*place]));
+        matter.extend(inputs.map(|place| self.net.blobs()[place]));
+        matter
     }
 
     /// The blobs of operator `op` that have been there before it, as far as the net tells.

@@ -108,10 +108,16 @@ impl<'a> Walk<'_, '_, 'a> {
         }
         let middle = self.out.refs.len();
         for slot in slots(&planned.outputs) {
-            let value = match self.output(op, slot, g_output) {
+            let mut value = match self.output(op, slot, g_output) {
                 Some(value) => value,
                 None => self.write(op, slot, names),
             };
+            // A gradient that one operator writes twice is two gradients.
+            if self.out.refs[middle..].contains(&Ref::Value(value)) {
+                let first = value;
+                value = self.session.values.add(self.session.values.nominal(first));
+                self.again.push((first, value));
+            }
             self.out.refs.push(Ref::Value(value));
         }
         let end = self.out.refs.len();

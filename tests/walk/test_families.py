@@ -453,6 +453,33 @@ def test_an_old_value_that_the_if_does_not_list(op_type):
     refused((ctrlgrad.VersionError, ctrlgrad.ScopeError), forward, {"y": "gy"}, "y")
 
 
+@everywhere
+@pytest.mark.parametrize("writer", ["Negative", "Sum", "Sin"])
+@pytest.mark.parametrize("where", ["then", "else"])
+def test_an_old_value_from_outside_that_an_inner_if_does_not_list(place, writer, where):
+    """Where the inner If leaves the blob as it was, the old value's gradient would be lost."""
+    branch = net(op("Sin", "w", "y"))
+    inner = if_("cond", "w", "y", *((branch,) if where == "then" else (net(), branch)))
+    forward = net(op(writer, "x", "y"), *place([inner], "y w cond", "y").op)
+    refused(ctrlgrad.ScopeError, forward, {"y": "gy"}, "y")
+
+
+@in_flows
+def test_a_new_value_that_an_inner_if_makes_has_none_before(place):
+    inner = if_("cond", "v w", "y", net(op("Sin", "w", "y")), net(op("Sin", "v", "y")))
+    assert_right(net(op("Negative", "x", "w"), *place([inner], "v w cond", "y").op), {"y": "gy"})
+
+
+@pytest.mark.parametrize("inputs", ["x h h", "x h"])
+def test_one_blob_as_two_states_of_a_recurrent_net(inputs):
+    args = {"initial_recurrent_state_ids": [1, 1], "outputs_with_grads": [0]}
+    forward = net(op("Sin", "h0", "h"), op("RecurrentNetwork", inputs, "a ws", **args))
+    ops = backward(forward, {"a": "g"}).ops
+    assert list(ops[0].output) == ["x_grad", "h_grad", "_h_grad_autosplit_0"]
+    assert types(ops)[:2] == ["RecurrentNetworkGradient", "Sum"]
+    assert list(ops[1].input) == ["h_grad", "_h_grad_autosplit_0"]
+
+
 # --------------------------------------------------------------------------------- Do, If, While
 
 

@@ -48,6 +48,7 @@ impl<'a> Branch<'a> {
             read_outside: walk.net.outputs(op).to_vec(),
             no_gradient: FxHashSet::default(),
             indifferent,
+            matter: walk.matter_inside(op),
         };
         let outcome = backward(walk.session, &net, &targets, &around)?;
         let incoming = outcome.incoming().collect();

@@ -41,6 +41,7 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
         read_outside: walk.net.outputs(op).iter().filter_map(inside).collect(),
         indifferent: indifferent.iter().filter_map(inside).collect(),
         no_gradient: FxHashSet::default(),
+        matter: walk.matter_inside(op).iter().filter_map(inside).collect(),
     };
     let outcome = backward(walk.session, &body, &targets, &around)?;
     // Where it does not matter, the gradient of a later version is handed on, as in the reference.
