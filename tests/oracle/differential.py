@@ -19,10 +19,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
-import canonical
 import numpy as np
 
-from .generate import Case, generate
+from .built import rebuilt
+from .entries import Answer, ask, disagreement
+from .generate import Case
 from .judge import (
     CRASHES,
     FAILS,
@@ -30,15 +31,14 @@ from .judge import (
     RIGHT,
     UNSURE,
     WRONG,
-    Answer,
     Gone,
     Referee,
     Verdict,
-    ask,
     judge,
     truths,
 )
-from .shrink import runs, shrink
+from .questions import counts, question
+from .shrink import runs, shrink, shrink_built
 from .text import gradient_text, net_text
 
 # What can come of a net. The ones in capitals should not happen.
@@ -54,6 +54,7 @@ WORSE = "OURS WRONG"
 BOTH_WRONG = "BOTH WRONG, IN OTHER OPERATORS"
 NEEDLESS = "OURS REFUSES, THE REFERENCE'S IS RIGHT"
 NO_ERROR_OF_OURS = "OURS FAILS WITH AN ERROR THAT IS NOT ITS OWN"
+DISAGREES = "INSTALLED IN CAFFE2, OURS ANSWERS OTHERWISE"
 BROKEN = "THE TEST ITSELF FAILS"
 GOOD = (
     SAME_RIGHT,
@@ -64,7 +65,7 @@ GOOD = (
     OURS_REFUSES,
     NO_TRUTH,
 )
-BAD = (SAME_WRONG, WORSE, BOTH_WRONG, NO_ERROR_OF_OURS, BROKEN, NEEDLESS)
+BAD = (SAME_WRONG, WORSE, BOTH_WRONG, NO_ERROR_OF_OURS, DISAGREES, BROKEN, NEEDLESS)
 REFUSES = "refuses"
 
 
@@ -82,8 +83,7 @@ def opinion(
 ) -> Verdict:
     """`thorough`: what hangs gets more time, before that is held against it."""
     if answer.error:
-        text = " ".join(answer.error[1].split())[:300]
-        return Verdict(REFUSES, "%s: %s" % (answer.error[0][0], text))
+        return refusal(answer)
     patience = referee.seconds
     for seconds in (patience, 5 * patience) if thorough else (patience,):
         referee.seconds = seconds
@@ -96,6 +96,11 @@ def opinion(
     return found
 
 
+def refusal(answer: Answer) -> Verdict:
+    text = " ".join(answer.error[1].split())[:300]
+    return Verdict(REFUSES, "%s: %s" % (answer.error[0][0], text))
+
+
 def asked(referee: Referee, subject: str, case: Case) -> Answer:
     try:
         return referee.call(ask, subject, case)
@@ -105,24 +110,37 @@ def asked(referee: Referee, subject: str, case: Case) -> Answer:
 
 def outcome(referee: Referee, subject: str, case: Case, thorough: bool = True) -> Outcome:
     """What comes of one net."""
-    try:
-        truth = referee.call(truths, case)
-    except (Gone, RuntimeError) as gone:
-        return Outcome(NO_TRUTH, Verdict(UNSURE, str(gone)), Verdict(UNSURE))
     theirs = asked(referee, "caffe2", case)
     ours = asked(referee, subject, case) if subject != "caffe2" else theirs
-    same = not theirs.error and not ours.error and not canonical_differences(theirs, ours)
-    reference = opinion(referee, case, truth, theirs)
-    verdict = reference if same else opinion(referee, case, truth, ours, thorough)
-    kind = kind_of(verdict, reference, same)
-    if ours.error and subject == "ctrlgrad" and "CtrlgradError" not in ours.error[0]:
-        kind = NO_ERROR_OF_OURS
-    elif kind == BOTH_REFUSE and theirs.error[0][0] not in ours.error[0]:
-        kind = BOTH_REFUSE_OTHERWISE
-    if kind == NEEDLESS:
-        reference = second_look(referee, case, truth, theirs)
+    if theirs.error and ours.error:
+        kind = BOTH_REFUSE if theirs.error[0][0] in ours.error[0] else BOTH_REFUSE_OTHERWISE
+        verdict, reference = refusal(ours), refusal(theirs)
+    else:
+        try:
+            truth = referee.call(truths, case)
+        except (Gone, RuntimeError) as gone:
+            return Outcome(NO_TRUTH, Verdict(UNSURE, str(gone)), Verdict(UNSURE))
+        same = theirs.same(ours)
+        reference = opinion(referee, case, truth, theirs)
+        verdict = reference if same else opinion(referee, case, truth, ours, thorough)
         kind = kind_of(verdict, reference, same)
+        if kind == NEEDLESS:
+            reference = second_look(referee, case, truth, theirs)
+            kind = kind_of(verdict, reference, same)
+    if subject == "ctrlgrad":
+        if ours.error and "CtrlgradError" not in ours.error[0]:
+            kind = NO_ERROR_OF_OURS
+        story = entries_differ(referee, case)
+        if story:
+            kind, verdict = DISAGREES, Verdict(DISAGREES, story)
     return Outcome(kind, verdict, reference, ours, theirs)
+
+
+def entries_differ(referee: Referee, case: Case) -> str:
+    try:
+        return referee.call(disagreement, case)
+    except Gone as gone:
+        return str(gone)
 
 
 def second_look(referee: Referee, case: Case, truth: Any, answer: Answer) -> Verdict:
@@ -145,12 +163,6 @@ def second_look(referee: Referee, case: Case, truth: Any, answer: Answer) -> Ver
     return opinion(referee, uneven, referee.call(truths, uneven), again)
 
 
-def canonical_differences(a: Answer, b: Answer) -> bool:
-    return a.grads != b.grads or canonical.canonical(a.messages()) != canonical.canonical(
-        b.messages()
-    )
-
-
 def kind_of(ours: Verdict, reference: Verdict, same: bool) -> str:
     if UNSURE in (ours.kind, reference.kind):
         return NO_TRUTH
@@ -171,11 +183,12 @@ def kind_of(ours: Verdict, reference: Verdict, same: bool) -> str:
 
 
 def report(case: Case, found: Outcome) -> str:
-    lines = [
-        "#### net %s: %s" % (case.name, found.kind),
-        net_text(case.forward().op, 4),
-        "  ys: %s" % (case.ys,),
-    ]
+    lines = ["#### net %s: %s" % (case.name, found.kind)]
+    if case.builder:
+        lines.append("  built by %s from the choices %s" % (case.builder, list(case.choices)))
+    if case.surroundings:
+        lines.append("  in %s" % case.surroundings)
+    lines += [net_text(case.forward().op, 4), "  ys: %s" % (case.ys,)]
     for number, feeds in enumerate(case.runs):
         lines.append(
             "  run %d: %s"
@@ -208,10 +221,20 @@ def small(referee: Referee, subject: str, case: Case, found: Outcome) -> Case:
         again = outcome(referee, subject, candidate, thorough=False)
         return again.kind == found.kind and again.ours.kind == found.ours.kind
 
+    def built_anew(case: Case, numbers: Any) -> Optional[Case]:
+        try:
+            return referee.call(rebuilt, case, numbers)
+        except (Gone, RuntimeError):
+            return None
+
     hangs = HANGS in (found.ours.kind, found.reference.kind)
     patience, referee.seconds = referee.seconds, 1.0 if hangs else 2.0
+    tries = 40 if hangs else 500
     try:
-        return shrink(case, keeps, 40 if hangs else 500, all_runs=found.kind == NEEDLESS)
+        plain = replace(case, builder="", choices=())
+        if case.builder and not keeps(plain):
+            return shrink_built(case, built_anew, keeps, tries)
+        return shrink(plain, keeps, tries, all_runs=found.kind == NEEDLESS)
     finally:
         referee.seconds = patience
 
@@ -241,7 +264,7 @@ def one_net(
     referee: Referee, subject: str, seed: int, number: int, reported: Counter, most: int
 ) -> tuple[Outcome, Optional[str]]:
     try:
-        case = referee.call(generate, seed, number)
+        case = referee.call(question, seed, number)
     except Gone as gone:
         return Outcome(NO_TRUTH, Verdict(UNSURE, str(gone)), Verdict(UNSURE)), None
     found = outcome(referee, subject, case)
@@ -328,6 +351,8 @@ def run(options: argparse.Namespace) -> tuple[Counter, Counter, list[str]]:
         "%d nets from number %d of seed %d in %.0f s (%.0f nets/s)"
         % (options.nets, options.first, options.seed, seconds, options.nets / seconds)
     )
+    kinds_asked = counts(options.first, options.nets)
+    print("made by: " + ", ".join("%d %s" % (n, k) for k, n in kinds_asked.most_common()))
     return kinds, references, stories
 
 
