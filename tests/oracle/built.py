@@ -16,7 +16,7 @@ import numpy as np
 from caffe2.python import core, workspace
 
 from .choices import Choices, Numbers
-from .generate import Case, Unlucky, draw_runs, runs_forward, used
+from .generate import Case, Unlucky, draw_runs, runs_forward, used, without_nodes
 from .surroundings import Surroundings, draw_surroundings
 
 ELEMENTS = 4
@@ -140,9 +140,10 @@ def built_case(name: str, choices: Choices, surroundings: Surroundings) -> Case:
 def initial(materials: Materials, parameters: core.Net) -> dict[str, np.ndarray]:
     """Values for parameters; those that Caffe2 would draw have only their shapes from it."""
     workspace.ResetWorkspace()
-    workspace.RunNetOnce(parameters)
+    net = without_nodes(parameters.Proto())
+    workspace.RunNetOnce(net)
     found = {}
-    for op in parameters.Proto().op:
+    for op in net.op:
         for blob in op.output:
             value = workspace.FetchBlob(blob)
             if value.dtype == np.float32:

@@ -17,7 +17,7 @@ from caffe2.proto import caffe2_pb2
 from caffe2.python import core, workspace
 
 from .entries import Answer
-from .generate import Case, Feeds
+from .generate import Case, Feeds, without_nodes
 from .recipes import PICKY, unfit
 
 RIGHT, WRONG, FAILS, HANGS, CRASHES = "right", "wrong", "does not run", "never ends", "crashes"
@@ -118,7 +118,7 @@ def truths(case: Case, inner: bool = False) -> list[Truth]:
         TOKEN.append(core.CreatePythonOperator(MEMORY.replay, ["x"], ["y"]).arg[0].s.decode())
     net = case.forward()
     net.name, net.type = "differences", "simple"
-    without_stops(net, TOKEN[0])
+    without_stops(without_nodes(net), TOKEN[0])
     return [truth_of_run(case, net, feeds, i, inner) for i, feeds in enumerate(case.runs)]
 
 
@@ -244,7 +244,7 @@ class Verdict:
 def run(ops, name: str) -> None:
     net = caffe2_pb2.NetDef(name=name, type="simple")
     net.op.extend(ops)
-    workspace.RunNetOnce(net)
+    workspace.RunNetOnce(without_nodes(net))
 
 
 def judge(case: Case, truth: list[Truth], answer: Answer) -> Verdict:
