@@ -15,7 +15,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 from caffe2.python import core, workspace
 
-from .choices import Choices, Numbers
+from .choices import Choices
 from .generate import Case, Unlucky, draw_runs, runs_forward, used, without_nodes
 from .surroundings import Surroundings, draw_surroundings
 
@@ -152,15 +152,15 @@ def initial(materials: Materials, parameters: core.Net) -> dict[str, np.ndarray]
     return found
 
 
-def rebuilt(case: Case, choices: Numbers) -> Optional[Case]:
-    """The question that comes of other choices, if it is one and takes less of them."""
+def rebuilt(case: Case) -> Optional[Case]:
+    """The question that comes of its choices and its surroundings now, if they make one."""
     try:
-        new = built_case(case.builder, Choices(choices), case.surroundings)
+        new = built_case(case.builder, Choices(case.choices), case.surroundings)
     except Unlucky:
         return None
-    new.choices = new.choices[: len(choices)]  # behind that all are the first of their options
+    new.choices = new.choices[: len(case.choices)]  # behind them each was the first option
     new.name = case.name
-    return new if len(new.choices) <= len(case.choices) and new.choices != case.choices else None
+    return new
 
 
 def generate_built(name: str, seed: int, index: int) -> Case:

@@ -14,6 +14,7 @@ from caffe2.python import core
 
 from .built import build, unused_names
 from .generate import Case
+from .surroundings import NOWHERE, Surroundings
 
 REFERENCE = core.GradientRegistry.__dict__["GetBackwardPass"]
 
@@ -59,9 +60,12 @@ def plain_gradient(value):
 
 
 def targets_of(package: Any, case: Case):
+    name = core.BlobReference if case.surroundings and not case.surroundings.texts else str
     if not isinstance(case.ys, dict):
-        return case.ys
-    return {y: package.GradientSlice(*g) if isinstance(g, list) else g for y, g in case.ys.items()}
+        return [name(y) for y in case.ys]
+    return {
+        name(y): package.GradientSlice(*g) if isinstance(g, list) else g for y, g in case.ys.items()
+    }
 
 
 # ------------------------------------------------------------------------ the ways in
@@ -97,7 +101,7 @@ def direct(subject: str, case: Case) -> Answer:
 
 def replaced(subject: str, case: Case) -> Answer:
     """Caffe2's function, with the package in its place."""
-    with entered(subject, case):
+    with entered(subject, case.surroundings):
         ops, grads = core.GradientRegistry.GetBackwardPass(
             case.forward().op, targets_of(core, case)
         )
@@ -106,24 +110,24 @@ def replaced(subject: str, case: Case) -> Answer:
 
 def added(subject: str, case: Case) -> Answer:
     """A net of Caffe2 that gets its gradient operators."""
-    with entered(subject, case):
+    with entered(subject, case.surroundings):
         net = core.Net(case.forward())
         return extended(net, targets_of(core, case), net.AddGradientOperators)
 
 
 def built(subject: str, case: Case) -> Answer:
     """A net that is built, with gradients all along."""
-    with entered(subject, case):
+    with entered(subject, case.surroundings):
         made = build(case)
         return extended(made.net, made.ys, made.add_gradients)
 
 
 @contextlib.contextmanager
-def entered(subject: str, case: Case):
+def entered(subject: str, surroundings: Surroundings):
     with contextlib.ExitStack() as stack:
         if subject != "caffe2":
             stack.enter_context(__import__(subject).installed())
-        stack.enter_context(case.surroundings.entered())
+        stack.enter_context(surroundings.entered())
         yield
 
 
@@ -163,20 +167,22 @@ def foreign(ops, grads) -> list[str]:
 def disagreement(case: Case) -> str:
     """What differs between ctrlgrad's own function and what it puts under Caffe2. A net that is
     built is asked for as it comes out of the builder."""
-    if case.builder:
-        made = answered("ctrlgrad", case, built)
-        if made.foreign:
-            return "of other classes: %s" % ", ".join(made.foreign)
-        case = Case(made.forward or case.net, case.ys, [])
-    else:
-        case = Case(case.net, case.ys, [])
-    wanted = answered("ctrlgrad", case, direct)
-    for way in (replaced, added):
-        got = answered("ctrlgrad", case, way)
-        if got.foreign:
-            return "%s: of other classes: %s" % (way.__name__, ", ".join(got.foreign))
-        if got.error != wanted.error:
-            return "%s: %s instead of %s" % (way.__name__, got.error, wanted.error)
-        if not got.error and not got.same(Answer(wanted.ops, wanted.grads, forward=got.forward)):
-            return "%s: another answer" % way.__name__
+    with entered("ctrlgrad", NOWHERE):  # once for all
+        if case.builder:
+            made = answered("ctrlgrad", case, built)
+            if made.foreign:
+                return "builder: of other classes: %s" % ", ".join(made.foreign)
+            case = Case(made.forward or case.net, case.ys, [])
+        else:
+            case = Case(case.net, case.ys, [])
+        wanted = answered("ctrlgrad", case, direct)
+        for way in (replaced, added):
+            got = answered("ctrlgrad", case, way)
+            got.forward = b""
+            if got.foreign:
+                return "%s: of other classes: %s" % (way.__name__, ", ".join(got.foreign))
+            if got.error != wanted.error:
+                return "%s: %s instead of %s" % (way.__name__, got.error, wanted.error)
+            if not got.error and not got.same(wanted):
+                return "%s: another answer" % way.__name__
     return ""

@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional
 from caffe2.proto import caffe2_pb2
 from caffe2.python import workspace
 
-from .choices import Numbers, shorter
+from .choices import shorter
 from .generate import Case, Feeds, runs_forward, used
 from .surroundings import NOWHERE
 
@@ -43,21 +43,32 @@ def shrink(
 
 
 def shrink_built(
-    case: Case, rebuilt: Callable[[Case, Numbers], Optional[Case]], keeps, limit: int = MOST_TRIES
+    case: Case, rebuilt: Callable[[Case], Optional[Case]], keeps, limit: int = MOST_TRIES
 ) -> Case:
-    """The same for a net that is built: fewer and plainer choices."""
+    """The same for a net that is built: without scopes, of fewer and plainer choices."""
     tries, found = 0, True
     while found:
         found = False
-        for numbers in shorter(case.choices):
+        for wanted in plainer_builds(case):
             tries += 1
             if tries > limit:
                 return case
-            candidate = rebuilt(case, numbers)
-            if candidate and keeps(candidate):
+            candidate = rebuilt(wanted)
+            if candidate and size(candidate) < size(case) and keeps(candidate):
                 case, found = candidate, True
                 break
     return case
+
+
+def plainer_builds(case: Case) -> Iterator[Case]:
+    if case.surroundings:
+        yield dataclasses.replace(case, surroundings=NOWHERE)
+    for choices in shorter(case.choices):
+        yield dataclasses.replace(case, choices=choices)
+
+
+def size(case: Case) -> tuple[int, int, int]:
+    return bool(case.surroundings), len(case.choices), sum(map(bool, case.choices))
 
 
 def runs(case: Case) -> bool:

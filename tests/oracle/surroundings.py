@@ -11,14 +11,19 @@ from caffe2.python import core
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Nothing is set without a name, a node or a note. The device is always a CPU."""
+    """Nothing is set without a name, a node or a note. The device is always a CPU.
+
+    In a scope it matters whether the targets are texts or the references that a net gives; where
+    the net is built, they are references.
+    """
 
     name: str = ""
     node: str = ""
     note: str = ""
+    texts: bool = False
 
     def __bool__(self) -> bool:
-        return self != NOWHERE
+        return bool(self.name or self.node or self.note)
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -45,4 +50,5 @@ def draw_surroundings(rng: random.Random, share: float) -> Surroundings:
         name=rng.choice(["", "tower", "outer/inner", "a"]),
         node=rng.choice(["", "", "node:1"]),
         note=rng.choice(["", "part:1", "part:2"]),
+        texts=rng.random() < 0.2,
     )

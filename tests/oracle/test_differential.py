@@ -19,13 +19,13 @@ SEED = int(os.environ.get("CTRLGRAD_SEED", "1"))
 pytestmark = pytest.mark.oracle
 
 
-def differential(*options: object) -> "subprocess.CompletedProcess[str]":
+def differential(*options: object, hash_seed: str = "0") -> "subprocess.CompletedProcess[str]":
     # A process of its own: operators of Caffe2 can take theirs down, and the
     # reference's answers depend on the hash seed.
     return subprocess.run(
         [sys.executable, "-m", "tests.oracle.differential", *map(str, options)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
         timeout=280,
@@ -36,6 +36,16 @@ def test_the_same_nets_every_time():
     done = differential("--seed", SEED, "--nets", 400)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_nets_depend_on_nothing_but_the_seed():
+    """Not on the hash seed, on how many processes share the work, or on the nets before."""
+    marks = set()
+    for hash_seed, workers in (("1", 1), ("random", 2)):
+        done = differential("--seed", 7, "--nets", 40, "--workers", workers, hash_seed=hash_seed)
+        marks.add(done.stdout.splitlines()[1])
+    [line] = marks
+    assert line.startswith("made by: 28 operators, 4 net_builder, 4 model, 2 cells, 2 steps; all")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
