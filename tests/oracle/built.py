@@ -110,10 +110,7 @@ def built_case(name: str, choices: Choices, surroundings: Surroundings) -> Case:
     not depend on them."""
     materials = Materials(choices, forward_only=True)
     with unused_names(), surroundings.entered():
-        try:
-            built = BUILDERS[name](materials)
-        except Exception as error:
-            raise Unlucky(name) from error
+        built = BUILDERS[name](materials)
     net = built.net.Proto()
     if built.parameters:
         materials.feeds.update(initial(materials, built.parameters))

@@ -127,8 +127,9 @@ class Work:
             model = ModelHelper(name="branch")
             op_type = self.draw.pick(["Sigmoid", "Tanh", "Negative"])
             inner = getattr(model.net, op_type)(layer.blob, self.name("inner"))
-            others = [each.blob for each in self.like(layer)]
-            model.net.Sum([inner, *others], result)
+            others = [inner] + [each.blob for each in self.like(layer)]
+            # Without its old value, an If that may leave it as it was does not list it.
+            model.net.Sum(others if self.draw.chance(10) else [result, *others], result)
             models.append(model)
         brew.cond(self.model, cond, outer | {str(cond)}, *models)
         self.keep(result, layer.width)
