@@ -119,7 +119,7 @@ class Work:
             others = [blob for blob in summands if blob not in out]
             made = ops.Sum((out if len(others) < len(summands) else []) + others, *out)
         elif kind == "stop":
-            made = ops.Add([ops.StopGradient(first, []), self.read(room)], *out)
+            made = ops.Add([ops.StopGradient(first), self.read(room)], *out)
         else:
             found = ops.Gather([draw.pick(self.tables), draw.pick(self.rows)])
             made = ops.Add([first, found], *out)
