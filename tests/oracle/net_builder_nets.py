@@ -63,16 +63,16 @@ class Work:
 
     def place(self, room: Room) -> list[Any]:
         """Where an operator writes: to a blob that Caffe2 names, one that we name, an old one."""
-        where = self.draw.pick(["unnamed", "unnamed", "named", "named", "named", "old"])
+        where = self.draw.pick(["unnamed"] * 6 + ["named"] * 6 + ["old"])
         if where == "old":
             return [self.read(room)]
         self.named += 1
         return ["h%d" % self.named] if where == "named" else []
 
-    def fill(self, room: Room, most: int) -> None:
+    def fill(self, room: Room, most: int, target: Optional[core.BlobReference] = None) -> None:
         """At least one operator; in a block, one that changes something outside of it."""
-        if room.around:
-            self.update(room, self.read(room.around))
+        if target:
+            self.update(room, target)
         else:
             self.plain(room, [])
         for _ in self.draw.more(most):
@@ -84,14 +84,18 @@ class Work:
             else:
                 self.loop(room)
 
-    def prepare(self, room: Room) -> None:
-        """A value that nobody has read yet, which a block can therefore overwrite."""
-        if self.draw.chance(70):
-            room.made(ops.Copy(self.read(room)))
+    def prepare(self, room: Room) -> core.BlobReference:
+        """What a block is to change: mostly a value that nobody has read yet, for most gradients
+        of those who have would need the old one."""
+        if self.draw.chance(10):
+            return self.read(room)
+        copy = ops.Copy(self.read(room))
+        room.made(copy)
+        return copy
 
     def update(self, room: Room, blob: core.BlobReference) -> None:
         """Mostly by an operator whose gradient does without the value before."""
-        if self.draw.chance(25):
+        if self.draw.chance(15):
             self.plain(room, [blob])
         elif self.draw.chance(50):
             getattr(ops, self.draw.pick(UPDATES))(blob, blob)
@@ -126,26 +130,26 @@ class Work:
         room.made(made)
 
     def branches(self, room: Room) -> None:
-        self.prepare(room)
+        target = self.prepare(room)
         if room.turns and self.draw.chance(40):
             cond = ops.LT(self.draw.pick(room.turns))
         else:
             cond = self.draw.pick(self.conditions)
         with ops.IfNet(cond):
-            self.fill(Room(room), 3)
+            self.fill(Room(room), 3, target)
         if self.draw.chance(60):
             with ops.Else():
-                self.fill(Room(room), 3)
+                self.fill(Room(room), 3, target)
 
     def loop(self, room: Room) -> None:
-        self.prepare(room)
+        target = self.prepare(room)
         count, one = ops.Const([0], dtype=np.int32), ops.Const([1], dtype=np.int32)
         limit = self.draw.pick(self.limits)
         with ops.WhileNet():
             with ops.Condition():
                 ops.Add([count, one], [count])
                 ops.LE([count, limit])
-            self.fill(Room(room, turns=[[count, limit]]), 3)
+            self.fill(Room(room, turns=[[count, limit]]), 3, target)
 
 
 @builder
