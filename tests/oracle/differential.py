@@ -114,21 +114,7 @@ def outcome(referee: Referee, subject: str, case: Case, thorough: bool = True) -
     """What comes of one net."""
     theirs = asked(referee, "caffe2", case)
     ours = asked(referee, subject, case) if subject != "caffe2" else theirs
-    if theirs.error and ours.error:
-        kind = BOTH_REFUSE if theirs.error[0][0] in ours.error[0] else BOTH_REFUSE_OTHERWISE
-        verdict, reference = refusal(ours), refusal(theirs)
-    else:
-        try:
-            truth = referee.call(truths, case)
-        except (Gone, RuntimeError) as gone:
-            return Outcome(NO_TRUTH, Verdict(UNSURE, str(gone)), Verdict(UNSURE))
-        same = theirs.same(ours)
-        reference = opinion(referee, case, truth, theirs)
-        verdict = reference if same else opinion(referee, case, truth, ours, thorough)
-        kind = kind_of(verdict, reference, same)
-        if kind == NEEDLESS:
-            reference = second_look(referee, case, truth, theirs)
-            kind = kind_of(verdict, reference, same)
+    kind, verdict, reference = by_numbers(referee, case, ours, theirs, thorough)
     if subject == "ctrlgrad":
         # A builder can refuse too, in the same words with either.
         if ours.error and "CtrlgradError" not in ours.error[0] and ours.error != theirs.error:
@@ -139,7 +125,29 @@ def outcome(referee: Referee, subject: str, case: Case, thorough: bool = True) -
     return Outcome(kind, verdict, reference, ours, theirs)
 
 
+def by_numbers(
+    referee: Referee, case: Case, ours: Answer, theirs: Answer, thorough: bool
+) -> tuple[str, Verdict, Verdict]:
+    """What comes of two answers; where both are refusals, nothing has to be run for that."""
+    if theirs.error and ours.error:
+        same = theirs.error[0][0] in ours.error[0]
+        return BOTH_REFUSE if same else BOTH_REFUSE_OTHERWISE, refusal(ours), refusal(theirs)
+    try:
+        truth = referee.call(truths, case)
+    except (Gone, RuntimeError) as gone:
+        return NO_TRUTH, Verdict(UNSURE, str(gone)), Verdict(UNSURE)
+    same = theirs.same(ours)
+    reference = opinion(referee, case, truth, theirs)
+    verdict = reference if same else opinion(referee, case, truth, ours, thorough)
+    kind = kind_of(verdict, reference, same)
+    if kind == NEEDLESS:
+        reference = second_look(referee, case, truth, theirs)
+        kind = kind_of(verdict, reference, same)
+    return kind, verdict, reference
+
+
 def entries_differ(referee: Referee, case: Case) -> str:
+    """What the ways into ctrlgrad do not agree on."""
     try:
         return referee.call(disagreement, case)
     except Gone as gone:

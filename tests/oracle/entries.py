@@ -5,6 +5,7 @@ under Caffe2 is asked as Caffe2's users do it, by `AddGradientOperators`.
 """
 
 import contextlib
+import importlib
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional
 
@@ -16,6 +17,7 @@ from .built import build, unused_names
 from .generate import Case
 from .surroundings import NOWHERE, Surroundings
 
+# What answers for the reference must be this one: a replaced one would agree with itself.
 REFERENCE = core.GradientRegistry.__dict__["GetBackwardPass"]
 
 
@@ -92,7 +94,7 @@ def answered(subject: str, case: Case, way: Callable[[str, Case], Answer]) -> An
 
 def direct(subject: str, case: Case) -> Answer:
     """The package's own function."""
-    package = core if subject == "caffe2" else __import__(subject)
+    package = core if subject == "caffe2" else importlib.import_module(subject)
     ops, grads = package.GradientRegistry.GetBackwardPass(
         case.forward().op, targets_of(package, case)
     )
@@ -126,7 +128,7 @@ def built(subject: str, case: Case) -> Answer:
 def entered(subject: str, surroundings: Surroundings):
     with contextlib.ExitStack() as stack:
         if subject != "caffe2":
-            stack.enter_context(__import__(subject).installed())
+            stack.enter_context(importlib.import_module(subject).installed())
         stack.enter_context(surroundings.entered())
         yield
 
