@@ -358,7 +358,7 @@ def run(options: argparse.Namespace) -> tuple[Counter, Counter, list[str]]:
     stories: list[str] = []
     mark = 0
     for _ in range(options.nets):
-        got = out.get(timeout=300)
+        got = out.get(timeout=3600)
         kinds[got[0].kind] += 1
         references[got[0].reference.kind] += 1
         mark ^= got[0].mark

@@ -8,7 +8,10 @@ see `Referee`.
 
 import itertools
 import multiprocessing
+import os
 import random
+import time
+import traceback
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -24,6 +27,7 @@ RIGHT, WRONG, FAILS, HANGS, CRASHES = "right", "wrong", "does not run", "never e
 UNSURE = "unsure"
 TOLERANCE = 2e-2
 STEP = 1e-2
+IDLE = 10
 
 
 # --------------------------------------------------------------------------- truth
@@ -333,7 +337,11 @@ class Gone(Exception):  # noqa: N818 - not a fault of ours
 
 class Referee:
     """Calls functions in a child process, and puts a new one in its place when it
-    hangs or dies. Functions, arguments and results must be picklable."""
+    hangs or dies. Functions, arguments and results must be picklable.
+
+    A child hangs when it has worked for so many `seconds`, by its own clock: others may keep the
+    machine busy. One that waits for something gets `IDLE` times as long.
+    """
 
     def __init__(self, seconds: float = 2.5):
         self.seconds = seconds
@@ -343,7 +351,7 @@ class Referee:
         if self.child is None:
             self.start()
         self.pipe.send((function, args))
-        if not self.pipe.poll(self.seconds):
+        if not self.answers():
             self.stop()
             raise Gone(HANGS)
         try:
@@ -354,6 +362,15 @@ class Referee:
         if error:
             raise RuntimeError(error)
         return result
+
+    def answers(self) -> bool:
+        """Whether an answer comes in time."""
+        began, worked = time.monotonic(), seconds_of(self.child.pid)
+        while not self.pipe.poll(self.seconds / 8):
+            waited = time.monotonic() - began
+            if waited > IDLE * self.seconds or seconds_of(self.child.pid) - worked > self.seconds:
+                return False
+        return True
 
     def start(self) -> None:
         context = multiprocessing.get_context("fork")
@@ -370,11 +387,18 @@ class Referee:
             self.child = None
 
 
+def seconds_of(pid: int) -> float:
+    """For how long a process has worked; where that cannot be told, what time it is."""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stream:
+            fields = stream.read().rpartition(")")[2].split()
+    except OSError:
+        return time.monotonic()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def serve(pipe) -> None:
     """What the child does."""
-    import os
-    import traceback
-
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Caffe2 reports every failure at length
     workspace.GlobalInit(["caffe2", "--caffe2_log_level=3"])
     while True:
