@@ -169,7 +169,7 @@ def foreign(ops, grads) -> list[str]:
 def disagreement(case: Case) -> str:
     """What differs between ctrlgrad's own function and what it puts under Caffe2. A net that is
     built is asked for as it comes out of the builder."""
-    with entered("ctrlgrad", NOWHERE):  # once for all
+    with entered("ctrlgrad", NOWHERE):  # once, for it goes through all loaded modules
         if case.builder:
             made = answered("ctrlgrad", case, built)
             if made.foreign:

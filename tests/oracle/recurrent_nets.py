@@ -34,7 +34,7 @@ def finished(materials: Materials, model: Any, outputs: list[core.BlobReference]
     """What is differentiated: all the outputs, or something that is computed from them. Mostly:
     the operator has no gradient where one of them has none."""
     draw, net = materials.choices, model.net
-    ys = outputs if draw.below(20) else outputs[:1]
+    ys = outputs[:1] if draw.chance(5) else outputs
     if draw.chance(50):
         ys = [net.Sigmoid(y, "y%d" % i) for i, y in enumerate(ys)]
         if len(ys) > 1 and draw.chance(50):
