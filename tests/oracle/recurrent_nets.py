@@ -59,7 +59,8 @@ def cell_over_sequence(materials: Materials, model: Any, x: Any) -> list[core.Bl
     make, state_count = kinds[kind]
     layers = draw.pick([1, 1, 2]) if kind == "lstm" else 1
     lengths = None
-    if kind not in ("basic", "gru", "lstm") or draw.chance(50):
+    # What the basic cell does with lengths has no gradient.
+    if kind not in ("basic", "gru", "lstm") or draw.chance(10 if kind == "basic" else 50):
         lengths = materials.feed("lengths", np.array([TURNS, TURNS - 1], np.int32))
     own = {}
     if kind == "basic":
@@ -82,7 +83,7 @@ def cell_over_sequence(materials: Materials, model: Any, x: Any) -> list[core.Bl
         [WIDTH] * layers,
         "cell",
         outputs_with_grads=tuple(with_gradients),
-        memory_optimization=draw.chance(30) and state_count == 2 and kind != "layer norm",
+        memory_optimization=draw.chance(30) and kind in ("lstm", "milstm"),
         forget_bias=draw.pick([0.0, 1.0]),
         forward_only=materials.forward_only,
         drop_states=draw.chance(30),
