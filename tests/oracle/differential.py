@@ -2,7 +2,11 @@
 
     python -m tests.oracle.differential --nets 3000 --seed 1
 
-prints how often which came out, and every net where ctrlgrad did worse than it
+Of ten nets, seven are made of random operators and three by Caffe2's own builders (`questions`).
+ctrlgrad is asked by its own function and, installed, by Caffe2's `AddGradientOperators`; a tenth
+of the nets of operators and a quarter of the others in name and device scopes (`entries`).
+
+The command prints how often which came out, and every net where ctrlgrad did worse than it
 should, made small. Exit status 1 if there is such a net, 2 if it only refused more
 than it needs to. With `--subject caffe2` the reference is compared with itself: that
 shows what it gets wrong.
@@ -12,30 +16,32 @@ import argparse
 import importlib.util
 import multiprocessing
 import os
+import queue
 import sys
 import time
 import traceback
+import zlib
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
-import canonical
 import numpy as np
 from referee import CRASHES, HANGS, Gone, Referee
 
-from .generate import Case, generate
+from .built import rebuilt
+from .entries import Answer, ask, disagreement
+from .generate import Case
 from .judge import (
     FAILS,
     RIGHT,
     UNSURE,
     WRONG,
-    Answer,
     Verdict,
-    ask,
     judge,
     truths,
 )
-from .shrink import runs, shrink
+from .questions import counts, question
+from .shrink import runs, shrink, shrink_built
 from .text import gradient_text, net_text
 
 # What can come of a net. The ones in capitals should not happen.
@@ -51,6 +57,7 @@ WORSE = "OURS WRONG"
 BOTH_WRONG = "BOTH WRONG, IN OTHER OPERATORS"
 NEEDLESS = "OURS REFUSES, THE REFERENCE'S IS RIGHT"
 NO_ERROR_OF_OURS = "OURS FAILS WITH AN ERROR THAT IS NOT ITS OWN"
+DISAGREES = "INSTALLED IN CAFFE2, OURS ANSWERS OTHERWISE"
 BROKEN = "THE TEST ITSELF FAILS"
 GOOD = (
     SAME_RIGHT,
@@ -61,7 +68,7 @@ GOOD = (
     OURS_REFUSES,
     NO_TRUTH,
 )
-BAD = (SAME_WRONG, WORSE, BOTH_WRONG, NO_ERROR_OF_OURS, BROKEN, NEEDLESS)
+BAD = (SAME_WRONG, WORSE, BOTH_WRONG, NO_ERROR_OF_OURS, DISAGREES, BROKEN, NEEDLESS)
 REFUSES = "refuses"
 
 
@@ -72,6 +79,7 @@ class Outcome:
     reference: Verdict
     ours_answer: Optional[Answer] = None
     reference_answer: Optional[Answer] = None
+    mark: int = 0  # by which a net is told from any other
 
 
 def opinion(
@@ -79,8 +87,7 @@ def opinion(
 ) -> Verdict:
     """`thorough`: what hangs gets more time, before that is held against it."""
     if answer.error:
-        text = " ".join(answer.error[1].split())[:300]
-        return Verdict(REFUSES, "%s: %s" % (answer.error[0][0], text))
+        return refusal(answer)
     patience = referee.seconds
     for seconds in (patience, 5 * patience) if thorough else (patience,):
         referee.seconds = seconds
@@ -93,6 +100,11 @@ def opinion(
     return found
 
 
+def refusal(answer: Answer) -> Verdict:
+    text = " ".join(answer.error[1].split())[:300]
+    return Verdict(REFUSES, "%s: %s" % (answer.error[0][0], text))
+
+
 def asked(referee: Referee, subject: str, case: Case) -> Answer:
     try:
         return referee.call(ask, subject, case)
@@ -102,24 +114,46 @@ def asked(referee: Referee, subject: str, case: Case) -> Answer:
 
 def outcome(referee: Referee, subject: str, case: Case, thorough: bool = True) -> Outcome:
     """What comes of one net."""
+    theirs = asked(referee, "caffe2", case)
+    ours = asked(referee, subject, case) if subject != "caffe2" else theirs
+    kind, verdict, reference = by_numbers(referee, case, ours, theirs, thorough)
+    if subject == "ctrlgrad":
+        # A builder can refuse too, in the same words with either.
+        if ours.error and "CtrlgradError" not in ours.error[0] and ours.error != theirs.error:
+            kind = NO_ERROR_OF_OURS
+        story = entries_differ(referee, case)
+        if story:
+            kind, verdict = DISAGREES, Verdict(DISAGREES, story)
+    return Outcome(kind, verdict, reference, ours, theirs)
+
+
+def by_numbers(
+    referee: Referee, case: Case, ours: Answer, theirs: Answer, thorough: bool
+) -> tuple[str, Verdict, Verdict]:
+    """What comes of two answers; where both are refusals, nothing has to be run for that."""
+    if theirs.error and ours.error:
+        same = theirs.error[0][0] in ours.error[0]
+        return BOTH_REFUSE if same else BOTH_REFUSE_OTHERWISE, refusal(ours), refusal(theirs)
     try:
         truth = referee.call(truths, case)
     except (Gone, RuntimeError) as gone:
-        return Outcome(NO_TRUTH, Verdict(UNSURE, str(gone)), Verdict(UNSURE))
-    theirs = asked(referee, "caffe2", case)
-    ours = asked(referee, subject, case) if subject != "caffe2" else theirs
-    same = not theirs.error and not ours.error and not canonical_differences(theirs, ours)
+        return NO_TRUTH, Verdict(UNSURE, str(gone)), Verdict(UNSURE)
+    same = theirs.same(ours)
     reference = opinion(referee, case, truth, theirs)
     verdict = reference if same else opinion(referee, case, truth, ours, thorough)
     kind = kind_of(verdict, reference, same)
-    if ours.error and subject == "ctrlgrad" and "CtrlgradError" not in ours.error[0]:
-        kind = NO_ERROR_OF_OURS
-    elif kind == BOTH_REFUSE and theirs.error[0][0] not in ours.error[0]:
-        kind = BOTH_REFUSE_OTHERWISE
     if kind == NEEDLESS:
         reference = second_look(referee, case, truth, theirs)
         kind = kind_of(verdict, reference, same)
-    return Outcome(kind, verdict, reference, ours, theirs)
+    return kind, verdict, reference
+
+
+def entries_differ(referee: Referee, case: Case) -> str:
+    """What the ways into ctrlgrad do not agree on."""
+    try:
+        return referee.call(disagreement, case)
+    except Gone as gone:
+        return str(gone)
 
 
 def second_look(referee: Referee, case: Case, truth: Any, answer: Answer) -> Verdict:
@@ -142,12 +176,6 @@ def second_look(referee: Referee, case: Case, truth: Any, answer: Answer) -> Ver
     return opinion(referee, uneven, referee.call(truths, uneven), again)
 
 
-def canonical_differences(a: Answer, b: Answer) -> bool:
-    return a.grads != b.grads or canonical.canonical(a.messages()) != canonical.canonical(
-        b.messages()
-    )
-
-
 def kind_of(ours: Verdict, reference: Verdict, same: bool) -> str:
     if UNSURE in (ours.kind, reference.kind):
         return NO_TRUTH
@@ -168,11 +196,12 @@ def kind_of(ours: Verdict, reference: Verdict, same: bool) -> str:
 
 
 def report(case: Case, found: Outcome) -> str:
-    lines = [
-        "#### net %s: %s" % (case.name, found.kind),
-        net_text(case.forward().op, 4),
-        "  ys: %s" % (case.ys,),
-    ]
+    lines = ["#### net %s: %s" % (case.name, found.kind)]
+    if case.builder:
+        lines.append("  built by %s from the choices %s" % (case.builder, list(case.choices)))
+    if case.surroundings:
+        lines.append("  in %s" % case.surroundings)
+    lines += [net_text(case.forward().op, 4), "  ys: %s" % (case.ys,)]
     for number, feeds in enumerate(case.runs):
         lines.append(
             "  run %d: %s"
@@ -205,10 +234,20 @@ def small(referee: Referee, subject: str, case: Case, found: Outcome) -> Case:
         again = outcome(referee, subject, candidate, thorough=False)
         return again.kind == found.kind and again.ours.kind == found.ours.kind
 
+    def built_anew(case: Case) -> Optional[Case]:
+        try:
+            return referee.call(rebuilt, case)
+        except (Gone, RuntimeError):
+            return None
+
     hangs = HANGS in (found.ours.kind, found.reference.kind)
     patience, referee.seconds = referee.seconds, 1.0 if hangs else 2.0
+    tries = 40 if hangs else 500
     try:
-        return shrink(case, keeps, 40 if hangs else 500, all_runs=found.kind == NEEDLESS)
+        plain = replace(case, builder="", choices=())
+        if case.builder and not keeps(plain):
+            return shrink_built(case, built_anew, keeps, tries)
+        return shrink(plain, keeps, tries, all_runs=found.kind == NEEDLESS)
     finally:
         referee.seconds = patience
 
@@ -238,10 +277,11 @@ def one_net(
     referee: Referee, subject: str, seed: int, number: int, reported: Counter, most: int
 ) -> tuple[Outcome, Optional[str]]:
     try:
-        case = referee.call(generate, seed, number)
+        case = referee.call(question, seed, number)
     except Gone as gone:
         return Outcome(NO_TRUTH, Verdict(UNSURE, str(gone)), Verdict(UNSURE)), None
     found = outcome(referee, subject, case)
+    mark = found.mark = mark_of(case)
     if found.kind not in BAD:
         return found, None
     reported[found.kind] += 1
@@ -249,7 +289,13 @@ def one_net(
         case = small(referee, subject, case, found)
         again = outcome(referee, subject, case)
         found = again if again.kind == found.kind else found
+        found.mark = mark
     return found, report(case, found)
+
+
+def mark_of(case: Case) -> int:
+    feeds = [{name: value.tolist() for name, value in run.items()} for run in case.runs]
+    return zlib.crc32(repr((case.name, case.net, case.ys, feeds, case.surroundings)).encode())
 
 
 def main() -> int:
@@ -312,10 +358,12 @@ def run(options: argparse.Namespace) -> tuple[Counter, Counter, list[str]]:
     kinds: Counter = Counter()
     references: Counter = Counter()
     stories: list[str] = []
+    mark = 0
     for _ in range(options.nets):
-        got = out.get(timeout=300)
+        got = received(out, workers)
         kinds[got[0].kind] += 1
         references[got[0].reference.kind] += 1
+        mark ^= got[0].mark
         if got[1]:
             stories.append(got[1])
     for worker in workers:
@@ -325,7 +373,19 @@ def run(options: argparse.Namespace) -> tuple[Counter, Counter, list[str]]:
         "%d nets from number %d of seed %d in %.0f s (%.0f nets/s)"
         % (options.nets, options.first, options.seed, seconds, options.nets / seconds)
     )
+    made = counts(options.first, options.nets).most_common()
+    print("made by: %s; all in all %08x" % (", ".join("%d %s" % (n, k) for k, n in made), mark))
     return kinds, references, stories
+
+
+def received(out: Any, workers: list[Any]) -> Any:
+    """The next result, however long it takes while somebody works on it."""
+    while True:
+        try:
+            return out.get(timeout=10)
+        except queue.Empty:
+            if not any(worker.is_alive() for worker in workers):
+                raise
 
 
 if __name__ == "__main__":

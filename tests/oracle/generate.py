@@ -16,7 +16,9 @@ import numpy as np
 from caffe2.proto import caffe2_pb2
 from caffe2.python import workspace
 
+from .choices import Numbers
 from .recipes import PICKY, RECIPES, UNSEEN, Want, sign_lost, unfit
+from .surroundings import NOWHERE, Surroundings, draw_surroundings
 
 Ys = Union[list[str], dict[str, Any]]
 Feeds = dict[str, np.ndarray]
@@ -39,13 +41,21 @@ DEPTH = 3
 
 @dataclass
 class Case:
-    """A question with everything that is needed to judge an answer by its numbers."""
+    """A question with everything that is needed to judge an answer by its numbers.
+
+    With a builder, each side builds the net from the choices; `net` is then the net without what
+    depends on gradients.
+    """
 
     net: bytes
     ys: Ys
     runs: list[Feeds]
     constants: list[str] = field(default_factory=list)
     name: str = ""
+    elements: int = 0  # how many of each blob are compared with differences; all without a limit
+    surroundings: Surroundings = NOWHERE
+    builder: str = ""
+    choices: Numbers = ()
 
     def forward(self, pb=caffe2_pb2):
         return pb.NetDef.FromString(self.net)
@@ -410,6 +420,16 @@ def draw_runs(world: World) -> list[Feeds]:
     return runs
 
 
+def without_nodes(net):
+    """As it can be run: the names of nodes are for those who distribute a net."""
+    for op in net.op:
+        op.device_option.ClearField("node_name")
+        for arg in op.arg:
+            if arg.HasField("n"):
+                without_nodes(arg.n)
+    return net
+
+
 def runs_forward(case: Case) -> bool:
     """Whether the net runs for all feeds, with all ys there, moderate, and of one shape
     where they share a gradient."""
@@ -418,7 +438,7 @@ def runs_forward(case: Case) -> bool:
         for name, value in feeds.items():
             workspace.FeedBlob(name, value)
         try:
-            workspace.RunNetOnce(case.forward())
+            workspace.RunNetOnce(without_nodes(case.forward()))
             values = {y: workspace.FetchBlob(y) for y in case.ys}
             if not all((np.abs(value) < TAME).all() for value in values.values()):
                 return False
@@ -478,4 +498,6 @@ def generate(seed: int, index: int, pb=caffe2_pb2) -> Case:
         except Unlucky:
             continue
         case.name = "%d/%d" % (seed, index)
+        # by a chance of its own: the nets are those that they would be without
+        case.surroundings = draw_surroundings(random.Random("scopes/" + case.name), 0.1)
         return case

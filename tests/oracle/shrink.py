@@ -4,6 +4,7 @@ Greedy: single steps are tried, those that take most away first, and each one th
 keeps the condition is made, until no step does.
 """
 
+import dataclasses
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Callable, Optional
@@ -11,7 +12,9 @@ from typing import Any, Callable, Optional
 from caffe2.proto import caffe2_pb2
 from caffe2.python import workspace
 
+from .choices import shorter
 from .generate import Case, Feeds, runs_forward, used
+from .surroundings import NOWHERE
 
 VARIADIC = ("Sum", "Max", "Min", "Mean", "Concat")
 SAME_TYPE = {1: "Sigmoid", 2: "Mul"}
@@ -39,6 +42,35 @@ def shrink(
             at, changed_since = 0, False
 
 
+def shrink_built(
+    case: Case, rebuilt: Callable[[Case], Optional[Case]], keeps, limit: int = MOST_TRIES
+) -> Case:
+    """The same for a net that is built: without scopes, of fewer and plainer choices."""
+    tries, found = 0, True
+    while found:
+        found = False
+        for wanted in plainer_builds(case):
+            tries += 1
+            if tries > limit:
+                return case
+            candidate = rebuilt(wanted)
+            if candidate and size(candidate) < size(case) and keeps(candidate):
+                case, found = candidate, True
+                break
+    return case
+
+
+def plainer_builds(case: Case) -> Iterator[Case]:
+    if case.surroundings:
+        yield dataclasses.replace(case, surroundings=NOWHERE)
+    for choices in shorter(case.choices):
+        yield dataclasses.replace(case, choices=choices)
+
+
+def size(case: Case) -> tuple[int, int, int]:
+    return bool(case.surroundings), len(case.choices), sum(map(bool, case.choices))
+
+
 def runs(case: Case) -> bool:
     return bool(case.ys) and bool(case.runs) and runs_forward(case)
 
@@ -50,6 +82,8 @@ def smaller(case: Case, all_runs: bool) -> Iterator[Case]:
     if len(case.runs) > 1 and not all_runs:
         for i in range(len(case.runs)):
             yield rebuilt(case, runs=[case.runs[i]])
+    if case.surroundings:
+        yield dataclasses.replace(case, surroundings=NOWHERE)
     net = case.forward()
     for path in reversed(paths(net)):  # the last readers first
         for change in (drop, unwrap_then, unwrap_else):
@@ -86,12 +120,11 @@ def rebuilt(case: Case, net=None, ys=None, runs: Optional[list[Feeds]] = None) -
     for feeds in runs or case.runs:
         left = used(net, feeds)
         found.setdefault(str({k: v.tolist() for k, v in left.items()}), left)
-    return Case(
-        net.SerializeToString(),
-        case.ys if ys is None else ys,
-        list(found.values()),
-        case.constants,
-        case.name,
+    return dataclasses.replace(
+        case,
+        net=net.SerializeToString(),
+        ys=case.ys if ys is None else ys,
+        runs=list(found.values()),
     )
 
 
