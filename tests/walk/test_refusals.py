@@ -86,7 +86,15 @@ REFUSED = [
     (
         "ScopeError",
         RuntimeError,
-        [op("If", "c x", "y", then_net=net(op("Sin", "x", "h"), op("Sin", "h", "y")))],
+        [
+            if_(
+                "c",
+                "x",
+                "y",
+                net(op("Sin", "x", "h"), op("Sin", "h", "y")),
+                net(op("Sin", "x", "y")),
+            )
+        ],
         "y",
         0,
         "If",
