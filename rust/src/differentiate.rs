@@ -107,13 +107,15 @@ impl<'a> Walk<'_, '_, 'a> {
             self.out.refs.push(part);
         }
         let middle = self.out.refs.len();
+        let first_made = self.session.values.len();
         for slot in slots(&planned.outputs) {
+            let made = self.session.values.len();
             let mut value = match self.output(op, slot, g_output) {
                 Some(value) => value,
                 None => self.write(op, slot, names),
             };
             // A gradient that one operator writes twice is two gradients.
-            if self.out.refs[middle..].contains(&Ref::Value(value)) {
+            if (first_made..made).contains(&value.0) {
                 let first = value;
                 value = self.session.values.add(self.session.values.nominal(first));
                 self.again.push((first, value));
