@@ -1,6 +1,6 @@
 """What it costs to have ctrlgrad installed under Caffe2.
 
-    PYTHONPATH=tests/support python -m tests.oracle.cost
+    python tests/drop_in/cost.py
 
 Prints medians of CPU time, and as ratios what does not depend on the machine.
 """
