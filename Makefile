@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 REFERENCE := .venv-reference
+TORCH19 := .venv-torch19
 BIN := $(VENV)/bin
 # Random nets that test-reference puts to both sides.
 NETS ?= 3000
@@ -11,10 +12,10 @@ SEED ?= 1
 REFUSALS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python lint format test-reference test-matrix golden wheel sdist clean
+.PHONY: help build demo test test-rust test-python lint format test-reference test-suites test-torch19 test-matrix golden wheel sdist clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 26
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 26
 
 # Builds in place, into the environment that is given; what the tools say is shown if they fail.
 define develop
@@ -55,8 +56,18 @@ test-reference: $(REFERENCE)/ready ## everything, side by side with Caffe2 (make
 	$(call develop,$(REFERENCE))
 	$(REFERENCE)/bin/python -m pytest --ignore tests/oracle
 	$(REFERENCE)/bin/python -m pytest tests/oracle
+	$(REFERENCE)/bin/python tests/suites/run.py --short
 	$(REFERENCE)/bin/python scripts/record_golden.py --dry-run
 	PYTHONPATH=tests/support $(REFERENCE)/bin/python -m tests.oracle.differential --nets $(NETS) --seed $(SEED) --refusals $(REFUSALS)
+
+test-suites: $(REFERENCE)/ready ## all of Caffe2's own tests that ask for gradients, with ctrlgrad under them
+	$(call develop,$(REFERENCE))
+	$(REFERENCE)/bin/python tests/suites/run.py
+
+test-torch19: $(TORCH19)/ready ## under the Caffe2 of torch 1.9.1: golden cases, some of its own tests
+	$(call develop,$(TORCH19))
+	$(TORCH19)/bin/python -m pytest tests/drop_in
+	$(TORCH19)/bin/python tests/suites/run.py --short
 
 test-matrix: wheel ## the golden cases with each CPython and each protobuf, outside of this folder
 	$(BIN)/python scripts/test_matrix.py "$$(ls -t dist/ctrlgrad-*.whl | head -1)"
@@ -72,7 +83,7 @@ sdist: $(VENV)/ready ## a source distribution, in dist/
 	$(BIN)/maturin sdist --out dist
 
 clean: ## remove all that was built, with the environments
-	rm -rf target dist $(VENV) $(REFERENCE) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf target dist $(VENV) $(REFERENCE) $(TORCH19) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find python tests scripts -name __pycache__ -prune -exec rm -rf {} +
 	rm -f python/ctrlgrad/_core*.so
 
@@ -86,4 +97,8 @@ $(VENV)/linted: $(VENV)/ready
 
 $(REFERENCE)/ready: pyproject.toml scripts/make_venv scripts/find_python
 	@python=$$(scripts/find_python 3.9) && scripts/make_venv $(REFERENCE) "$$python" reference
+	@touch $@
+
+$(TORCH19)/ready: pyproject.toml scripts/make_venv scripts/find_python
+	@python=$$(scripts/find_python 3.9) && scripts/make_venv $(TORCH19) "$$python" torch19
 	@touch $@

@@ -70,6 +70,11 @@ def test_numbers_of_cases():
     assert f"{len(lines) - scoped:,} of them" in README.replace("\n  ", " ")
 
 
+def test_number_of_caffe2s_own_tests():
+    listed = json.loads((ROOT / "tests/suites/suites.json").read_text(encoding="utf-8"))
+    assert "%d of the tests" % sum(map(len, listed["files"].values())) in README
+
+
 def test_differences_are_up_to_date(differences):
     """If this fails: python scripts/make_differences.py"""
     assert differences.document() == differences.TARGET.read_text(encoding="utf-8")
