@@ -235,7 +235,8 @@ def _host() -> Caffe2:
     if _caffe2 is None:
         try:
             core, scope = map(importlib.import_module, (CORE, "caffe2.python.scope"))
-        except Exception as error:
+        # Caffe2 leaves the process where it cannot load its extension.
+        except (Exception, SystemExit) as error:
             raise MissingPackageError(
                 "ctrlgrad.install needs Caffe2, which cannot be imported (%s: %s). It comes with "
                 "torch 1.10.2 for CPython 3.9, and does not work with protobuf 3.21 or newer. "
