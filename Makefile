@@ -12,7 +12,7 @@ SEED ?= 1
 REFUSALS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python lint format test-reference test-suites test-torch19 test-matrix golden wheel sdist clean
+.PHONY: help build demo test test-rust test-python lint format test-reference test-suites test-torch19 test-matrix bench golden wheel sdist clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 26
@@ -68,6 +68,10 @@ test-torch19: $(TORCH19)/ready ## under the Caffe2 of torch 1.9.1: golden cases,
 	$(call develop,$(TORCH19))
 	$(TORCH19)/bin/python -m pytest tests/drop_in
 	$(TORCH19)/bin/python tests/suites/run.py --short
+
+bench: build ## how fast it is, beside Caffe2 where test-reference has installed it; PLAN="chain:1000 ..." chooses
+	$(if $(wildcard $(REFERENCE)/ready),$(call develop,$(REFERENCE)))
+	$(if $(wildcard $(REFERENCE)/ready),$(REFERENCE),$(VENV))/bin/python benches/speed.py $(PLAN)
 
 test-matrix: wheel ## the golden cases with each CPython and each protobuf, outside of this folder
 	$(BIN)/python scripts/test_matrix.py "$$(ls -t dist/ctrlgrad-*.whl | head -1)"
