@@ -55,9 +55,14 @@ def control(core):
 
 
 @pytest.fixture(autouse=True)
-def _taken_away():
+def _as_it_was(core):
+    """What a test installs or registers is gone behind it."""
+    registry = core.GradientRegistry.gradient_registry_
+    before = dict(registry)
     yield
     ctrlgrad.uninstall()
+    registry.clear()
+    registry.update(before)
 
 
 @pytest.fixture
@@ -67,13 +72,8 @@ def installed(core):
 
 @pytest.fixture
 def makers(core):
-    """The makers registered with Caffe2; those of a test are gone behind it."""
-    registry = core.GradientRegistry.gradient_registry_
-    before = dict(registry)
-    yield registry
-    ctrlgrad.uninstall()
-    registry.clear()
-    registry.update(before)
+    """The makers registered with Caffe2."""
+    return core.GradientRegistry.gradient_registry_
 
 
 def standing(core, control):
