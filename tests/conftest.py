@@ -1,6 +1,8 @@
 """What all tests share."""
 
+import importlib
 import importlib.util
+import warnings
 
 import pytest
 
@@ -23,3 +25,18 @@ def _registry_as_it_was():
     yield
     GradientRegistry.gradient_registry_.clear()
     GradientRegistry.gradient_registry_.update(before)
+
+
+@pytest.fixture(scope="session")
+def core():
+    """`caffe2.python.core`."""
+    with warnings.catch_warnings():
+        # Caffe2's own, on importing.
+        warnings.simplefilter("ignore")
+        return importlib.import_module("caffe2.python.core")
+
+
+@pytest.fixture(scope="session")
+def proto(core):
+    """Caffe2's message classes."""
+    return importlib.import_module("caffe2.proto.caffe2_pb2")

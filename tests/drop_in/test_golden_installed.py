@@ -4,7 +4,6 @@ Those with scopes are in test_install.py.
 """
 
 import pathlib
-import warnings
 
 import asking
 import canonical
@@ -19,25 +18,20 @@ pytestmark = [
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 
 
-@pytest.fixture(scope="module")
-def core():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from caffe2.python import core
+@pytest.fixture(autouse=True)
+def _installed(core):
     with ctrlgrad.installed():
-        yield core
+        yield
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.jsonl")), ids=lambda path: path.stem)
-def test_cases(core, path):
-    from caffe2.proto import caffe2_pb2
-
+def test_cases(core, proto, path):
     differing = {}
     for case in canonical.load(str(path)):
         if "scope" in case:
             continue
-        ops, grads = asking.ask(case, caffe2_pb2, core)
-        found = canonical.compare(case, ops, grads, proto=caffe2_pb2)
+        ops, grads = asking.ask(case, proto, core)
+        found = canonical.compare(case, ops, grads, proto=proto)
         unclear = asking.unclear(case, ops)
         if found or unclear:
             differing[case["name"]] = found or unclear

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import types
-import warnings
 
 import canonical
 import ctrlgrad
@@ -30,21 +29,6 @@ FUNCTIONS = [
     "get_output_producers",
     "get_op_ids_in_path",
 ]
-
-
-@pytest.fixture(scope="module")
-def core():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from caffe2.python import core
-    return core
-
-
-@pytest.fixture(scope="module")
-def proto(core):
-    from caffe2.proto import caffe2_pb2
-
-    return caffe2_pb2
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """The names that Caffe2 has too, side by side with Caffe2's."""
 
 import pickle
-import warnings
 
 import ctrlgrad
 import pytest
@@ -12,21 +11,6 @@ pytestmark = [
     # Caffe2's own, on importing and on making operators.
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def core():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from caffe2.python import core
-    return core
-
-
-@pytest.fixture(scope="module")
-def proto(core):
-    from caffe2.proto import caffe2_pb2
-
-    return caffe2_pb2
 
 
 def forward(proto):
