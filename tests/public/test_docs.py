@@ -112,11 +112,19 @@ def test_links_lead_somewhere(page):
 
 
 def test_the_rooms_are_all_there():
-    """docs/architecture.md names each file of the core, and no others."""
+    """docs/architecture.md names each file of the core and of the package, and no others."""
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    table = "\n".join(line for line in text.splitlines() if line.startswith("| `"))
-    named = {name for row in table.splitlines() for name in row.split("|")[1].split()}
-    source = ROOT / "rust/src"
-    rooms = {path.stem for path in source.glob("*.rs")} - {"lib", "testing"}
-    rooms |= {path.name + "/" for path in source.iterdir() if path.is_dir()}
-    assert {name.strip("`") for name in named} == rooms
+    for folder, ending, beside in (
+        ("rust/src", ".rs", {"lib", "testing"}),
+        ("python/ctrlgrad", ".py", {"__init__"}),
+    ):
+        [table] = re.findall(r"\| room, in `%s` \|.*\n((?:\|.*\n)+)" % folder, text)
+        rows = [row.split("|")[1] for row in table.splitlines()[1:]]
+        named = {name for row in rows for name in re.findall(r"`(.+?)`", row)}
+        rooms = {path.stem for path in (ROOT / folder).glob("*" + ending)} - beside
+        rooms |= {
+            path.name + "/"
+            for path in (ROOT / folder).iterdir()
+            if path.is_dir() and path.name != "__pycache__"
+        }
+        assert named == rooms
