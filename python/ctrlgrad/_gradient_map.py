@@ -34,7 +34,8 @@ class GradientMap(dict[Name, GradientName]):
     def _settled(self) -> dict[Name, GradientName]:
         """The dict, with all references made."""
         if self._host is not None:
-            # Between clearing and filling no other thread may look.
+            # Between clearing and filling no other thread may look: until all references are there,
+            # every method takes the lock.
             with _lock:
                 if self._host is not None:
                     with collector_held(len(self)):
@@ -50,22 +51,40 @@ class GradientMap(dict[Name, GradientName]):
     def __getitem__(self, blob: Any) -> Any:
         if self._host is None:
             return super().__getitem__(blob)
-        return self._one(super().__getitem__(blob), blob)
-
-    def get(self, blob: Any, default: Any = None) -> Any:
-        if self._host is None:
-            return super().get(blob, default)
-        found = super().get(blob)
-        return default if found is None else self._one(found, blob)
-
-    def _one(self, found: Any, blob: Any) -> Any:
-        """The reference for an entry, which stays the one that it is."""
         with _lock:
+            found = super().__getitem__(blob)
             if self._host is None or type(found) not in (str, tuple):
-                return super().__getitem__(blob)
+                return found
+            # The reference stays the one that it is.
             [made] = self._host.gradients([found])
             super().__setitem__(blob, made)
             return made
+
+    def get(self, blob: Any, default: Any = None) -> Any:
+        try:
+            return self[blob]
+        except KeyError:
+            return default
+
+    def __contains__(self, blob: Any) -> bool:
+        if self._host is None:
+            return super().__contains__(blob)
+        with _lock:
+            return super().__contains__(blob)
+
+    def __len__(self) -> int:
+        if self._host is None:
+            return super().__len__()
+        with _lock:
+            return super().__len__()
+
+    def __eq__(self, other: object) -> bool:
+        return dict.__eq__(self._settled(), other)
+
+    def __ne__(self, other: object) -> bool:
+        return dict.__ne__(self._settled(), other)
+
+    __hash__ = None
 
     # ------------------------------------------------------------------------------ all entries
 

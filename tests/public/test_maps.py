@@ -226,18 +226,39 @@ def test_is_as_a_dict_that_is_full_of_references(steps):
     assert kinds(lazy.copy()) == kinds(real)
 
 
-def test_threads_find_all_of_it():
-    blobs = {"b%d" % at: "g%d" % at for at in range(2000)}
-    for _ in range(20):
-        lazy = gradient_map(dict(blobs))
-        found = []
+LOOKS = {
+    "getitem": lambda m: m["b"] == ("i", "v"),
+    "get": lambda m: m.get("a") == "a_grad",
+    "in": lambda m: "c" in m,
+    "len": lambda m: len(m) == len(FOUND),
+    "bool": lambda m: bool(m),
+    "equal": lambda m: m == FOUND,
+    "equal from the right": lambda m: FOUND == m,  # noqa: SIM300
+    "unequal": lambda m: (m != FOUND) is False,
+    "items": lambda m: dict(m.items()) == FOUND,
+}
 
-        def look(lazy=lazy, found=found):
-            found.append((len(list(lazy.items())), lazy["b1"], lazy["b1999"], len(lazy)))
 
-        threads = [threading.Thread(target=look) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert found == [(2000, "g1", "g1999", 2000)] * 4
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_thread_that_looks_while_the_references_are_put_in_finds_them(look):
+    lazy = gradient_map(dict(FOUND))
+    found = []
+    other = threading.Thread(
+        target=lambda: found.append(outcome(lambda m, _: LOOKS[look](m), lazy, ""))
+    )
+
+    def start_at_the_worst_moment(frame, event, arg):
+        in_between = frame.f_code is type(lazy)._settled.__code__ and not dict.__len__(lazy)
+        if in_between and other.ident is None:
+            other.start()
+            other.join(0.1)
+        return start_at_the_worst_moment
+
+    before = sys.gettrace()
+    sys.settrace(start_at_the_worst_moment)
+    try:
+        assert dict(lazy.items()) == FOUND
+    finally:
+        sys.settrace(before)
+    other.join()
+    assert found == [True]
