@@ -201,14 +201,13 @@ def targets_to_core(ys: object, in_scope: Callable[[object], bool]) -> list[Targ
     Raises UsageError, a TypeError as in Caffe2, if `ys` is neither list nor dict.
     """
     if isinstance(ys, list):
-        return list({text_of(y): (text_of(y), None, in_scope(y)) for y in ys}.values())
+        scopes = {text_of(y): in_scope(y) for y in ys}
+        return [(name, None, scoped) for name, scoped in scopes.items()]
     if isinstance(ys, dict):
-        targets = {
-            text_of(y): (text_of(y), to_core(gradient), in_scope(y)) for y, gradient in ys.items()
-        }
-        if len(targets) != len(ys):
+        targets = [(text_of(y), to_core(gradient), in_scope(y)) for y, gradient in ys.items()]
+        if len({name for name, _, _ in targets}) != len(ys):
             raise ArgumentError("ys names a blob twice, as keys of different types")
-        return list(targets.values())
+        return targets
     raise UsageError(
         "ys must be a list of names, or a dict from names to their gradients (None: all ones), "
         "not %s" % type(ys).__name__

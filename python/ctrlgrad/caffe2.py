@@ -26,7 +26,7 @@ from typing import Any
 from . import _core, _messages, ir
 from ._gradient_map import GradientMap
 from ._host import NATIVE, OURS, Host, Maker, Scope
-from .blobs import Gradient, gradients_to_core
+from .blobs import Gradient, gradients_to_core, targets_to_core
 from .errors import CtrlgradError, MissingPackageError
 from .gradients import Operator, Targets, of_operators, one_operator
 
@@ -152,7 +152,9 @@ def GetBackwardPass(
     cls: Any, operators: Iterable[Any], ys: Targets, ys_generate_gradient: bool = False
 ) -> tuple[list[Any], GradientMap]:
     """`ctrlgrad.GradientRegistry.GetBackwardPass` with Caffe2's classes, scopes and makers."""
-    return of_operators(_host(), *_messages.operators_to_bytes(operators), ys)
+    host = _host()
+    messages, wires = _messages.operators_to_bytes(operators)
+    return of_operators(host, messages, wires, targets_to_core(ys, host.in_scope))
 
 
 def GetGradientForOp(

@@ -25,6 +25,7 @@ from ._host import OURS, Host, Maker
 from .blobs import (
     Gradient,
     GradientSlice,
+    Target,
     gradients_to_core,
     names_to_core,
     targets_to_core,
@@ -200,17 +201,18 @@ class GradientRegistry:
         ys_generate_gradient: is there because Caffe2 has it, and does as much there: nothing.
         Raises what `backward` raises.
         """
-        return of_operators(OURS, *_messages.operators_to_bytes(operators), ys)
+        messages, wires = _messages.operators_to_bytes(operators)
+        return of_operators(OURS, messages, wires, targets_to_core(ys, OURS.in_scope))
 
 
 def of_operators(
-    host: Host, messages: list[Any], wires: list[bytes], ys: Targets
+    host: Host, messages: list[Any], wires: list[bytes], targets: list[Target]
 ) -> tuple[list[Any], GradientMap]:
     """The backward pass of operators that are there as messages and as bytes."""
     cls = host.operator_class(messages)
     ops, found = _core.backward(
         wires,
-        targets_to_core(ys, host.in_scope),
+        targets,
         known=False,
         no_grad=[],
         wrt=None,

@@ -61,9 +61,10 @@ class IR:
         """The gradient operators and the map of gradients, as `GradientRegistry` gives them."""
         # The operators are the caller's, who may have changed them since.
         wires = _messages.all_to_bytes(self._operators)
-        self._answer, grads = of_operators(self._host, self._operators, wires, ys)
+        targets = targets_to_core(ys, self._host.in_scope)
+        self._answer, grads = of_operators(self._host, self._operators, wires, targets)
         self._asked = wires, self._host.scope()
-        self._targets.append(targets_to_core(ys, self._host.in_scope))
+        self._targets.append(targets)
         self._played = self._traced = None
         return list(self._answer), grads
 
