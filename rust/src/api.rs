@@ -117,7 +117,7 @@ pub fn backward(
     hook: &mut dyn Hook,
 ) -> Result<Backward> {
     let bump = Bump::new();
-    let mut session = Session::new(&bump, forward.size() / 16, scope, hook);
+    let mut session = Session::new(&bump, forward.size() / 12, scope, hook);
     let net = forward.read(&mut session.table)?;
     check_names(&net, &session, ys, options)?;
     let targets = targets(&mut session, ys)?;

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::few::{Map, Set};
 use smallvec::SmallVec;
 
 use crate::blobs::{self, BlobId, BlobTable};
@@ -46,11 +46,11 @@ pub struct Surroundings {
     /// Blobs that somebody reads behind the end of the net.
     pub read_outside: Vec<BlobId>,
     /// Blobs that get no gradient: the walk stops there.
-    pub no_gradient: FxHashSet<BlobId>,
+    pub no_gradient: Set<BlobId>,
     /// Blobs whose value, as it comes in, has no gradient to give to anything before it.
-    pub indifferent: FxHashSet<BlobId>,
+    pub indifferent: Set<BlobId>,
     /// Blobs that come in with a value that may need a gradient.
-    pub matter: FxHashSet<BlobId>,
+    pub matter: Set<BlobId>,
 }
 
 /// The answer of a walk.
@@ -113,13 +113,13 @@ pub struct Walk<'w, 's, 'a> {
     /// The gradients that the caller gives to that single operator.
     given: Vec<Gradient>,
     /// By name: who else needs the gradient that the blob of that name holds.
-    pub(crate) shared: FxHashMap<BlobId, Holders>,
+    pub(crate) shared: Map<BlobId, Holders>,
     /// Versions of workspace blobs whose writer has a gradient that takes the workspace up again.
-    pub(crate) taken_up: FxHashSet<VersionId>,
+    pub(crate) taken_up: Set<VersionId>,
     /// By version of a workspace blob: how far down from it all others have been taken up.
-    pub(crate) checked: FxHashMap<u32, VersionId>,
+    pub(crate) checked: Map<u32, VersionId>,
     /// The device options of forward operators that were asked for: wide operators are asked often.
-    devices: RefCell<FxHashMap<u32, Option<&'a [u8]>>>,
+    devices: RefCell<Map<u32, Option<&'a [u8]>>>,
     /// Scratch: what the inputs of an operator get.
     gets: Vec<Gradient>,
     /// Scratch: by place, the last operator that was found to write it.
@@ -153,7 +153,7 @@ pub(crate) fn check_orphans(
     if !(0..net.ops().len()).any(|op| stops(&op)) {
         return Ok(());
     }
-    let read: FxHashSet<&BlobId> =
+    let read: Set<&BlobId> =
         (0..net.ops().len()).flat_map(|op| net.inputs(op)).chain(read_outside).collect();
     for op in (0..net.ops().len()).filter(stops) {
         if let Some(output) = net.outputs(op).first().filter(|blob| !read.contains(blob)) {
@@ -194,9 +194,9 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             order: Vec::with_capacity(ssa.blobs.len()),
             handed_out: Vec::new(),
             out: GradientNet::with_room(net.ops().len(), net.blobs().len()),
-            shared: FxHashMap::default(),
-            taken_up: FxHashSet::default(),
-            checked: FxHashMap::default(),
+            shared: Map::default(),
+            taken_up: Set::default(),
+            checked: Map::default(),
             first_value: session.values.len(),
             lenient: false,
             given: Vec::new(),
@@ -354,7 +354,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     }
 
     /// The versions of the inputs of an operator.
-    pub(crate) fn input_versions(&self, op: usize) -> FxHashMap<BlobId, VersionId> {
+    pub(crate) fn input_versions(&self, op: usize) -> Map<BlobId, VersionId> {
         let places = self.net.input_places(op);
         self.net.inputs(op).iter().copied().zip(self.ssa.at[places].iter().copied()).collect()
     }
@@ -514,8 +514,8 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     }
 
     /// The blobs of operator `op` that are indifferent before it.
-    pub(crate) fn indifferent_before(&self, op: usize) -> FxHashSet<BlobId> {
-        let mut indifferent = FxHashSet::default();
+    pub(crate) fn indifferent_before(&self, op: usize) -> Set<BlobId> {
+        let mut indifferent = Set::default();
         if self.lenient {
             return indifferent;
         }
@@ -534,7 +534,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     }
 
     /// The outputs of operator `op` in which it found a value that may need a gradient.
-    pub(crate) fn matter_before(&self, op: usize) -> FxHashSet<BlobId> {
+    pub(crate) fn matter_before(&self, op: usize) -> Set<BlobId> {
         let outputs = self.net.output_places(op).filter(|place| {
             let before = self.ssa.versions[self.ssa.at[*place].index()].before;
             match before {
@@ -546,7 +546,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     }
 
     /// The blobs that come into the nets of operator `op` with a value that may need a gradient.
-    pub(crate) fn matter_inside(&self, op: usize) -> FxHashSet<BlobId> {
+    pub(crate) fn matter_inside(&self, op: usize) -> Set<BlobId> {
         let mut matter = self.matter_before(op);
         let inputs = self.net.input_places(op);
         let inputs = inputs.filter(|place| !self.is_indifferent(self.ssa.at[*place]));
@@ -555,7 +555,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     }
 
     /// The blobs of operator `op` that have been there before it, as far as the net tells.
-    pub(crate) fn known_before(&self, op: usize) -> FxHashSet<BlobId> {
+    pub(crate) fn known_before(&self, op: usize) -> Set<BlobId> {
         let outputs = self.net.output_places(op);
         let written = outputs.filter(|place| self.ssa.number(self.ssa.at[*place]) > 0);
         let written = written.map(|place| self.net.blobs()[place]);
@@ -574,7 +574,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             return None;
         }
         let read = || view.device().map(|device| self.session.table.keep(device));
-        *self.devices.borrow_mut().entry(op as u32).or_insert_with(read)
+        *self.devices.borrow_mut().or_insert_with(op as u32, read)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use crate::few::Map;
 use smallvec::SmallVec;
 
 use crate::backward::{Found, Walk};
@@ -162,7 +162,7 @@ impl<'a> Walk<'_, '_, 'a> {
         let (read, written) =
             (named(reads.clone(), &self.out.refs), named(writes.clone(), &self.out.refs));
         let mut first = 0;
-        let mut copies: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+        let mut copies: Map<ValueId, ValueId> = Map::default();
         let mut known: Option<(BlobId, bool, bool)> = None;
         for (name, write, written) in written {
             while read.get(first).is_some_and(|(read, ..)| *read < name) {

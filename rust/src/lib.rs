@@ -11,6 +11,7 @@ mod control;
 mod differentiate;
 mod emit;
 pub mod error;
+pub mod few;
 pub mod gradient;
 mod helpers;
 pub mod makers;

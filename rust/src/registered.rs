@@ -3,6 +3,7 @@
 use crate::backward::{Found, Walk};
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
+use crate::few::Map;
 use crate::gradient::{Body, Gradient, Ref, ValueId};
 use crate::message::OpRef;
 use crate::session::Named;
@@ -47,8 +48,8 @@ struct Given<'g, 'w, 's, 'a> {
     /// What these operators have written so far, by name; the newest last.
     written: Vec<(BlobId, ValueId)>,
     /// By name: the operator that wrote it last.
-    writers: rustc_hash::FxHashMap<BlobId, usize>,
-    newest: rustc_hash::FxHashMap<BlobId, ValueId>,
+    writers: Map<BlobId, usize>,
+    newest: Map<BlobId, ValueId>,
 }
 
 impl<'g, 'w, 's, 'a> Given<'g, 'w, 's, 'a> {

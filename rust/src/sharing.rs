@@ -4,7 +4,7 @@
 //! gradient to several blobs. Their blob is overwritten only when nobody needs it any more; who does
 //! is given a copy before.
 
-use rustc_hash::FxHashMap;
+use crate::few::Map;
 use smallvec::SmallVec;
 
 use crate::backward::Walk;
@@ -15,19 +15,19 @@ use crate::ssa::VersionId;
 /// Versions that need one gradient, in the order in which they came to it.
 #[derive(Default)]
 pub(crate) struct Holders {
-    turns: FxHashMap<VersionId, u32>,
+    turns: Map<VersionId, u32>,
     next: u32,
 }
 
 impl Holders {
     fn push(&mut self, version: VersionId) {
-        self.turns.entry(version).or_insert(self.next);
+        self.turns.or_insert_with(version, || self.next);
         self.next += 1;
     }
 
     fn in_order(self) -> impl Iterator<Item = VersionId> {
         let mut turns: SmallVec<[(u32, VersionId); 2]> =
-            self.turns.into_iter().map(|(version, turn)| (turn, version)).collect();
+            self.turns.iter().map(|(version, turn)| (*turn, *version)).collect();
         turns.sort_unstable_by_key(|(turn, _)| *turn);
         turns.into_iter().map(|(_, version)| version)
     }
@@ -39,7 +39,7 @@ impl Walk<'_, '_, '_> {
         for part in gradient.parts() {
             if let Ref::Value(value) = part {
                 let name = self.session.values.nominal(value);
-                self.shared.entry(name).or_default().push(version);
+                self.shared.or_insert_with(name, Holders::default).push(version);
             }
         }
     }
@@ -95,7 +95,7 @@ impl Walk<'_, '_, '_> {
         if self.shared.is_empty() {
             return;
         }
-        let mut targets = FxHashMap::default();
+        let mut targets = Map::with_room(self.net.input_places(op).len());
         for place in self.net.input_places(op) {
             let name = self.session.table.gradient(self.net.blobs()[place]);
             targets.insert(name, self.ssa.at[place]);
@@ -120,7 +120,7 @@ impl Walk<'_, '_, '_> {
         for version in holders.in_order() {
             let holder = self.ssa.versions[version.index()];
             if Some(version) == target || holder.writer == Some(op as u32) {
-                self.shared.entry(name).or_default().push(version);
+                self.shared.or_insert_with(name, Holders::default).push(version);
                 continue;
             }
             let is_pending = holder.writer.is_none_or(|writer| (writer as usize) < op);

@@ -53,6 +53,24 @@ impl<'a> Iterator for Fields<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        // Nearly every field is a name or a small message: one byte of tag, one of length.
+        if let [tag, length, tail @ ..] = self.rest {
+            if let (0x0a..0x80, true) = (*tag, *tag & 7 == 2 && *length < 0x80) {
+                if let Some((bytes, rest)) = tail.split_at_checked(usize::from(*length)) {
+                    let raw = &self.rest[..bytes.len() + 2];
+                    self.rest = rest;
+                    let number = u32::from(*tag >> 3);
+                    return Some(Ok(Field { number, value: Value::Bytes(bytes), raw }));
+                }
+            }
+        }
+        self.next_of_any_kind()
+    }
+}
+
+impl<'a> Fields<'a> {
+    #[inline(never)]
+    fn next_of_any_kind(&mut self) -> Option<Result<Field<'a>>> {
         if self.rest.is_empty() {
             return None;
         }

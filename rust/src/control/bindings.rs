@@ -1,6 +1,6 @@
 //! The blob bindings of a Do: which inner blob is which outer one.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::few::{Map, Set};
 
 use crate::backward::Walk;
 use crate::blobs::BlobId;
@@ -15,8 +15,8 @@ pub struct Bindings<'a> {
     pub net: NetRef<'a>,
     /// The blob that holds the workspaces.
     pub workspace: BlobId,
-    outer: FxHashMap<BlobId, BlobId>,
-    inner: FxHashMap<BlobId, BlobId>,
+    outer: Map<BlobId, BlobId>,
+    inner: Map<BlobId, BlobId>,
 }
 
 impl<'a> Bindings<'a> {
@@ -49,7 +49,7 @@ impl<'a> Bindings<'a> {
             return Err(broken("its last input is not its last output, the workspace"));
         }
         for (blobs, what) in [(inputs, "inputs"), (outputs, "outputs")] {
-            let mut met = FxHashSet::default();
+            let mut met = Set::with_room(blobs.len());
             if let Some(twice) = blobs.iter().find(|blob| !met.insert(**blob)) {
                 let twice = walk.session.shown(*twice);
                 return Err(broken(format!("{twice:?} stands twice among its {what}")));
@@ -59,8 +59,8 @@ impl<'a> Bindings<'a> {
         let mut bindings = Self {
             net,
             workspace: *read_last,
-            outer: FxHashMap::default(),
-            inner: FxHashMap::default(),
+            outer: Map::with_room(names.len()),
+            inner: Map::with_room(names.len()),
         };
         for (inner, index) in inner_blobs.into_iter().zip(outer_index) {
             let inner = walk.session.table.intern(inner);

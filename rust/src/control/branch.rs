@@ -1,6 +1,6 @@
 //! The gradient of one net of an If or While: it runs in the workspace around it.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::few::{Map, Set};
 
 use crate::backward::{backward, Surroundings, Target, Walk};
 use crate::blobs::BlobId;
@@ -32,7 +32,7 @@ impl<'a> Branch<'a> {
         op: usize,
         forward: NetRef<'a>,
         seeds: &[Seed],
-        indifferent: FxHashSet<BlobId>,
+        indifferent: Set<BlobId>,
     ) -> Result<Self> {
         let net = Net::read(forward, &mut walk.session.table)?;
         let targets: Vec<Target> = seeds
@@ -46,7 +46,7 @@ impl<'a> Branch<'a> {
         let first_value = walk.session.values.len();
         let around = Surroundings {
             read_outside: walk.net.outputs(op).to_vec(),
-            no_gradient: FxHashSet::default(),
+            no_gradient: Set::default(),
             indifferent,
             matter: walk.matter_inside(op),
         };
@@ -63,19 +63,15 @@ impl<'a> Branch<'a> {
     }
 
     /// What it reads from outside, in the order of first use.
-    pub fn reads(&self) -> Vec<Ref> {
-        let mut met = FxHashSet::default();
-        let mut reads = Vec::new();
-        let mut written = FxHashSet::default();
+    pub fn reads(&self) -> Set<Ref> {
+        let (mut read, mut written) = (Set::default(), Set::default());
         for op in &self.net.ops {
-            for part in self.net.inputs(op) {
-                if !written.contains(part) && met.insert(*part) {
-                    reads.push(*part);
-                }
-            }
-            written.extend(self.net.outputs(op).map(Ref::Value));
+            let inputs = self.net.inputs(op).iter().filter(|part| !self.makes(**part));
+            read.extend(inputs.copied().filter(|part| !written.contains(part)));
+            let outputs = self.net.outputs(op).map(Ref::Value);
+            written.extend(outputs.filter(|part| !self.makes(*part)));
         }
-        reads
+        read
     }
 
     /// What its operators write: values, and the workspaces of Dos.
@@ -103,7 +99,7 @@ impl<'a> Branch<'a> {
 /// The values of an If or While that its nets write: one for each name.
 #[derive(Default)]
 pub struct Outputs {
-    by_name: FxHashMap<BlobId, Ref>,
+    by_name: Map<BlobId, Ref>,
     /// In the order of first use.
     pub order: Vec<Ref>,
 }
@@ -130,7 +126,7 @@ impl Outputs {
         let name = session.values.provisional(value, &mut session.table);
         // A summand is called after its sum, whatever that is called in the end.
         let is_summand = session.values.is_summand(value);
-        let outer = *self.by_name.entry(name).or_insert_with(|| {
+        let outer = *self.by_name.or_insert_with(name, || {
             let outer = if is_summand { value } else { session.values.add(name) };
             self.order.push(Ref::Value(outer));
             Ref::Value(outer)

@@ -1,6 +1,6 @@
 //! The gradient of a Do: a Do that takes up the workspace of the forward one.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::few::{Map, Set};
 
 use crate::backward::{backward, Surroundings, Target, Walk};
 use crate::blobs::{self, BlobId};
@@ -40,12 +40,12 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
     let around = Surroundings {
         read_outside: walk.net.outputs(op).iter().filter_map(inside).collect(),
         indifferent: indifferent.iter().filter_map(inside).collect(),
-        no_gradient: FxHashSet::default(),
+        no_gradient: Set::default(),
         matter: walk.matter_inside(op).iter().filter_map(inside).collect(),
     };
     let outcome = backward(walk.session, &body, &targets, &around)?;
     // Where it does not matter, the gradient of a later version is handed on, as in the reference.
-    let incoming: FxHashMap<BlobId, Gradient> = outcome
+    let incoming: Map<BlobId, Gradient> = outcome
         .gradients()
         .filter(|(blob, found)| outcome.came_in(*found) || around.indifferent.contains(blob))
         .map(|(blob, found)| (blob, found.gradient))
@@ -86,10 +86,10 @@ fn check_kept(
     op: usize,
     bindings: &Bindings<'_>,
     seeds: &[Seed],
-    incoming: &FxHashMap<BlobId, Gradient>,
+    incoming: &Map<BlobId, Gradient>,
 ) -> Result<()> {
     let matter = walk.matter_before(op);
-    let listed: FxHashSet<BlobId> = walk.net.inputs(op).iter().copied().collect();
+    let listed: Set<BlobId> = walk.net.inputs(op).iter().copied().collect();
     let is_kept = |outer| bindings.inner(outer).is_some_and(|blob| incoming.contains_key(&blob));
     let mut outputs = seeds.iter().map(|seed| seed.output);
     match outputs.find(|blob| matter.contains(blob) && !listed.contains(blob) && is_kept(*blob)) {
@@ -163,14 +163,14 @@ impl WayIn {
         inner_seeds: &[ValueId],
         seeds: &[Seed],
     ) -> Self {
-        let seeds: FxHashMap<Ref, Ref> = inner_seeds
+        let seeds: Map<Ref, Ref> = inner_seeds
             .iter()
             .zip(seeds)
             .map(|(inner, seed)| (Ref::Value(*inner), seed.gradient))
             .collect();
         let mut way = Self::default();
-        let mut met = FxHashSet::default();
-        let mut index: FxHashMap<Ref, u32> = FxHashMap::default();
+        let mut met = Set::default();
+        let mut index: Map<Ref, u32> = Map::default();
         for (at, op) in inner.ops.iter().enumerate() {
             for part in inner.inputs(op) {
                 let part = &values.canonical(*part);
@@ -184,7 +184,7 @@ impl WayIn {
                 match (outer, part) {
                     (Some(outer), _) => {
                         let next = way.inputs.len() as u32;
-                        let at = *index.entry(outer).or_insert(next);
+                        let at = *index.or_insert_with(outer, || next);
                         if at == next {
                             way.inputs.push(outer);
                         }
@@ -224,7 +224,7 @@ fn push<'a>(
     way_out: &WayOut,
 ) -> Result<()> {
     let values = &walk.session.values;
-    let mut outer_names = FxHashSet::default();
+    let mut outer_names = Set::with_room(way_in.inputs.len() + way_out.outputs.len());
     let outputs = way_out.outputs.iter().map(|value| Ref::Value(*value));
     for part in way_in.inputs.iter().copied().chain(outputs) {
         let name = values.nominal_ref(part);

@@ -3,7 +3,7 @@
 //! Whatever the condition, the same gradients must be there afterwards. So what only one branch
 //! makes, the other fills with zeros; and what a branch only hands on it copies.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::few::{Map, Set};
 
 use crate::backward::Walk;
 use crate::blobs::{self, BlobId};
@@ -29,7 +29,7 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
     let then_net = net_argument(walk, &view, "then_net")?
         .ok_or_else(|| control_error("this If has no argument then_net", "give it one"))?;
     let else_net = net_argument(walk, &view, "else_net")?;
-    set_apart(walk, op, &mut seeds, &FxHashSet::default());
+    set_apart(walk, op, &mut seeds, &Set::default());
     let indifferent = walk.indifferent_before(op);
     let then_branch = Branch::differentiate(walk, op, then_net, &seeds, indifferent.clone())?;
     let else_branch = match else_net {
@@ -61,16 +61,16 @@ enum State {
 struct Join<'j, 'w, 's, 'a> {
     walk: &'j mut Walk<'w, 's, 'a>,
     op: usize,
-    seeds: FxHashMap<BlobId, Ref>,
+    seeds: Map<BlobId, Ref>,
     /// The versions of the inputs.
-    versions: FxHashMap<BlobId, VersionId>,
+    versions: Map<BlobId, VersionId>,
     /// Blobs for which it does not matter what gradient they have before the If.
-    indifferent: FxHashSet<BlobId>,
+    indifferent: Set<BlobId>,
     sides: [Option<Branch<'a>>; 2],
-    incoming: [FxHashMap<BlobId, Gradient>; 2],
+    incoming: [Map<BlobId, Gradient>; 2],
     outputs: Outputs,
     /// By name: what is written under it on both sides, and so for whom it can serve.
-    claims: FxHashMap<BlobId, [State; 2]>,
+    claims: Map<BlobId, [State; 2]>,
     /// Copies that close each side, made before anything of the tail is written.
     copies: [Vec<(Ref, ValueId)>; 2],
     /// What each side hands on under its name. Where the value is renamed after all, it is copied.
@@ -89,7 +89,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         seeds: Vec<Seed>,
         sides: [Option<Branch<'a>>; 2],
     ) -> Self {
-        let seeds: FxHashMap<BlobId, Ref> =
+        let seeds: Map<BlobId, Ref> =
             seeds.into_iter().map(|seed| (seed.output, seed.gradient)).collect();
         let incoming = [0, 1].map(|side: usize| match &sides[side] {
             Some(branch) => branch.incoming.iter().copied().collect(),
@@ -106,11 +106,11 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             op,
             seeds,
             versions,
-            indifferent: FxHashSet::default(),
+            indifferent: Set::default(),
             sides,
             incoming,
             outputs,
-            claims: FxHashMap::default(),
+            claims: Map::default(),
             copies: [Vec::new(), Vec::new()],
             kept: [Vec::new(), Vec::new()],
             tails: [GradientNet::default(), GradientNet::default()],
@@ -139,7 +139,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     fn inputs(&mut self) -> Result<Vec<Gradient>> {
         self.check_unlisted()?;
         let inputs: Vec<BlobId> = self.walk.net.inputs(self.op).to_vec();
-        let mut done: FxHashMap<BlobId, Gradient> = FxHashMap::default();
+        let mut done: Map<BlobId, Gradient> = Map::with_room(inputs.len());
         let mut gradients = Vec::with_capacity(inputs.len());
         for blob in inputs {
             let gradient = match done.get(&blob) {
@@ -160,7 +160,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         if self.walk.lenient {
             return Ok(());
         }
-        let listed: FxHashSet<BlobId> = self.walk.net.inputs(self.op).iter().copied().collect();
+        let listed: Set<BlobId> = self.walk.net.inputs(self.op).iter().copied().collect();
         let matter = self.walk.matter_before(self.op);
         for side in [0, 1] {
             let incoming: Vec<BlobId> = match &self.sides[side] {
@@ -381,7 +381,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     /// Gradients of blobs that only one side knows. Nobody reads them behind the If; but a gradient
     /// operator that lists an output makes it, as in the reference.
     fn local_zeros(&mut self) -> Result<()> {
-        let listed: FxHashSet<BlobId> = self.walk.net.blobs()[self.walk.net.input_places(self.op)]
+        let listed: Set<BlobId> = self.walk.net.blobs()[self.walk.net.input_places(self.op)]
             .iter()
             .chain(self.walk.net.outputs(self.op))
             .copied()
@@ -389,18 +389,18 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         let known_before = self.walk.known_before(self.op);
         for side in [0, 1] {
             let Some(branch) = &self.sides[side] else { continue };
-            let read: FxHashSet<Ref> = branch.reads().into_iter().collect();
-            let mut owner: FxHashMap<BlobId, BlobId> = FxHashMap::default();
+            let read = branch.reads();
+            let mut owner: Map<BlobId, BlobId> = Map::with_room(branch.final_gradients.len());
             let session = &mut *self.walk.session;
             for (blob, gradient) in &branch.final_gradients {
                 if let Gradient::Dense(Ref::Value(value)) = gradient {
                     if branch.makes(Ref::Value(*value)) {
                         let name = session.values.provisional(*value, &mut session.table);
-                        owner.entry(name).or_insert(*blob);
+                        owner.or_insert_with(name, || *blob);
                     }
                 }
             }
-            let mut other_writes = FxHashSet::default();
+            let mut other_writes = Set::default();
             if let Some(other) = &self.sides[1 - side] {
                 for part in other.writes() {
                     if let Ref::Value(value) = part {
@@ -437,7 +437,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     /// Copies that are all to read what was there before any of them.
     fn side_by_side(&mut self, copies: Vec<(Ref, ValueId)>) -> GradientNet<'a> {
         let mut net = GradientNet::default();
-        let written: FxHashSet<BlobId> =
+        let written: Set<BlobId> =
             copies.iter().map(|(_, to)| self.walk.session.values.nominal(*to)).collect();
         let mut late = Vec::with_capacity(copies.len());
         for (mut from, to) in copies {
@@ -461,13 +461,16 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     /// Puts both sides into one operator.
     fn finish(mut self) -> Result<()> {
         let (op, view) = (self.op, self.walk.net.ops()[self.op].view);
-        let mut met = FxHashSet::default();
+        let mut met = Set::default();
         let condition = self.walk.ssa.at[self.walk.net.input_places(op).start];
         let mut inputs = vec![self.walk.forward(op, condition, false)?];
         met.insert(inputs[0]);
-        let mut reads: Vec<Ref> = self.sides.iter().flatten().flat_map(Branch::reads).collect();
+        let mut reads = Vec::new();
+        for branch in self.sides.iter().flatten() {
+            reads.extend(branch.reads().iter().copied());
+        }
         reads.append(&mut self.copied);
-        let workspaces: FxHashSet<Ref> =
+        let workspaces: Set<Ref> =
             self.sides.iter().flatten().flat_map(Branch::workspaces).collect();
         let listed = listed(self.walk, op);
         for part in reads {

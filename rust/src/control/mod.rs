@@ -12,7 +12,7 @@ mod seeds;
 mod while_op;
 mod workspaces;
 
-use rustc_hash::FxHashMap;
+use crate::few::Map;
 
 use crate::backward::Walk;
 use crate::blobs::BlobId;
@@ -62,7 +62,7 @@ fn control_error(what: impl Into<String>, hint: &str) -> Error {
 }
 
 /// The blobs that an operator lists, in the versions that it leaves them in.
-type Listed = FxHashMap<BlobId, VersionId>;
+type Listed = Map<BlobId, VersionId>;
 
 fn listed(walk: &Walk<'_, '_, '_>, op: usize) -> Listed {
     let places = walk.net.input_places(op).chain(walk.net.output_places(op));

@@ -1,6 +1,6 @@
 //! The gradients that go into a Do, If or While.
 
-use rustc_hash::FxHashSet;
+use crate::few::Set;
 
 use crate::backward::Walk;
 use crate::blobs::BlobId;
@@ -24,7 +24,7 @@ pub struct Seed {
 pub fn seeds(walk: &Walk<'_, '_, '_>, op: usize, count: usize) -> Result<Vec<Seed>> {
     let g_output = walk.g_output(op);
     let op_type = String::from_utf8_lossy(walk.net.ops()[op].view.op_type).into_owned();
-    let mut met = FxHashSet::default();
+    let mut met = Set::with_room(g_output.len());
     let mut seeds = Vec::new();
     for (k, output) in walk.net.outputs(op).iter().take(count).enumerate() {
         let Some(found) = g_output.get(k) else { break };
@@ -64,9 +64,9 @@ pub fn set_apart(
     walk: &mut Walk<'_, '_, '_>,
     op: usize,
     seeds: &mut [Seed],
-    reserved: &FxHashSet<BlobId>,
+    reserved: &Set<BlobId>,
 ) {
-    let mut taken: FxHashSet<BlobId> = FxHashSet::default();
+    let mut taken: Set<BlobId> = Set::with_room(seeds.len());
     for seed in seeds {
         let name = walk.session.values.nominal_ref(seed.gradient);
         if reserved.contains(&name) || !taken.insert(name) {

@@ -4,7 +4,7 @@
 //! one turn made to where the next one starts from. A blob that every turn reads collects its
 //! gradient over the turns.
 
-use rustc_hash::FxHashSet;
+use crate::few::{Map, Set};
 
 use crate::backward::Walk;
 use crate::blobs::BlobId;
@@ -84,8 +84,8 @@ fn differentiate_body<'a>(
             .map(|start| Seed { output: start.blob, gradient: Ref::Value(start.value) })
             .collect();
         let branch = Branch::differentiate(walk, op, forward, &inside, indifferent.clone())?;
-        let started: FxHashSet<BlobId> = starts.iter().map(|start| start.blob).collect();
-        let written: FxHashSet<BlobId> = body.outputs(0).iter().copied().collect();
+        let started: Set<BlobId> = starts.iter().map(|start| start.blob).collect();
+        let written: Set<BlobId> = body.outputs(0).iter().copied().collect();
         let incoming = branch.incoming.iter().map(|(blob, _)| *blob);
         let carried: Vec<BlobId> = incoming
             .filter(|blob| turns_again && written.contains(blob) && !started.contains(blob))
@@ -205,8 +205,8 @@ fn check_turns<'a>(
         return Ok(());
     }
     let Some((workspace, written)) = body.outputs(0).split_last() else { return Ok(()) };
-    let written: FxHashSet<&BlobId> = written.iter().collect();
-    let changing = branch.reads().into_iter().find_map(|part| match part {
+    let written: Set<BlobId> = written.iter().copied().collect();
+    let changing = branch.reads().iter().find_map(|part| match *part {
         Ref::Blob(blob) if blob != *workspace && written.contains(&blob) => Some(blob),
         _ => None,
     });
@@ -227,7 +227,7 @@ fn check_turns<'a>(
 
 /// The condition net runs between the turns, and has no gradient.
 fn check_condition_net(walk: &Walk<'_, '_, '_>, net: &Net<'_>, branch: &Branch<'_>) -> Result<()> {
-    let touched: FxHashSet<BlobId> = branch.final_gradients.iter().map(|(blob, _)| *blob).collect();
+    let touched: Set<BlobId> = branch.final_gradients.iter().map(|(blob, _)| *blob).collect();
     let loud = (0..net.ops().len())
         .filter(|at| !matches!(makers::lookup(net.ops()[*at].view.op_type), Entry::Silent));
     match loud.flat_map(|at| net.outputs(at)).find(|blob| touched.contains(blob)) {
@@ -291,10 +291,9 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
     }
 
     fn finish(mut self) -> Result<Vec<Gradient>> {
-        let incoming: rustc_hash::FxHashMap<BlobId, Gradient> =
-            self.branch.incoming.iter().copied().collect();
-        let is_seed: FxHashSet<BlobId> = self.starts.iter().map(|start| start.blob).collect();
-        let mut gradients = rustc_hash::FxHashMap::default();
+        let incoming: Map<BlobId, Gradient> = self.branch.incoming.iter().copied().collect();
+        let is_seed: Set<BlobId> = self.starts.iter().map(|start| start.blob).collect();
+        let mut gradients = Map::with_room(incoming.len());
         self.check_unlisted()?;
 
         // Summands first: what a net writes is taken in under the names that there are by then.
@@ -352,9 +351,9 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         if self.walk.lenient {
             return Ok(());
         }
-        let listed: FxHashSet<BlobId> = self.walk.net.inputs(self.op).iter().copied().collect();
+        let listed: Set<BlobId> = self.walk.net.inputs(self.op).iter().copied().collect();
         let matter = self.walk.matter_before(self.op);
-        let is_seed: FxHashSet<BlobId> = self.starts.iter().map(|start| start.blob).collect();
+        let is_seed: Set<BlobId> = self.starts.iter().map(|start| start.blob).collect();
         let kept = self.starts.iter().map(|start| start.blob).filter(|blob| matter.contains(blob));
         let read = self.branch.incoming.iter().map(|(blob, _)| *blob);
         let read = read.filter(|blob| !is_seed.contains(blob));
@@ -421,9 +420,9 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
 
     /// Decides which seeds can be used as they are. A loop writes into those that are carried; so
     /// what others need, or what another blob of the loop is called, is copied first.
-    fn settle_seeds(&mut self, gradients: &rustc_hash::FxHashMap<BlobId, Gradient>) {
-        let mut taken = FxHashSet::default();
-        let carried: FxHashSet<ValueId> = self.carried.iter().map(|(start, _)| *start).collect();
+    fn settle_seeds(&mut self, gradients: &Map<BlobId, Gradient>) {
+        let mut taken = Set::with_room(self.starts.len());
+        let carried: Set<ValueId> = self.carried.iter().map(|(start, _)| *start).collect();
         for Start { blob, behind, value } in self.starts.clone() {
             let Some(behind) = behind else {
                 self.zero_starts.push((blob, value));
@@ -477,10 +476,10 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         this.fill(&zeros)?;
 
         let mut inputs = vec![Ref::Value(cond)];
-        let mut met = FxHashSet::default();
+        let mut met = Set::default();
         let listed = listed(this.walk, op);
-        for part in this.branch.reads() {
-            let mut part = this.walk.session.values.canonical(part);
+        for part in this.branch.reads().iter() {
+            let mut part = this.walk.session.values.canonical(*part);
             if part == workspace {
                 this.walk.check_workspace(op, this.workspace)?;
                 this.walk.check_empty_before(op, this.workspace)?;

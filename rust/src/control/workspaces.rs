@@ -1,6 +1,6 @@
 //! The workspaces that forward operators have left, and that their gradients take up again.
 
-use rustc_hash::FxHashSet;
+use crate::few::Set;
 
 use crate::backward::Walk;
 use crate::blobs::BlobId;
@@ -78,7 +78,7 @@ impl<'a> Walk<'_, '_, 'a> {
         control: Control<'a>,
     ) {
         self.protect_outputs(op, &outputs, &control.changes);
-        let workspaces: FxHashSet<BlobId> = outputs
+        let workspaces: Set<BlobId> = outputs
             .iter()
             .filter_map(|part| match part {
                 Ref::Blob(blob) => Some(*blob),
