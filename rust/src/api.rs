@@ -4,10 +4,11 @@ use bumpalo::Bump;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backward::{self, check_orphans, Surroundings, Target};
-use crate::blobs::{BlobId, BlobTable};
+use crate::blobs::{BlobId, BlobTable, TableMemory};
 use crate::emit::Emitter;
 use crate::error::{shown_name, Error, Kind, Result};
 use crate::gradient::{Gradient, GradientNet};
+use crate::memory::{self, with_session};
 use crate::message::NetRef;
 use crate::net::Net;
 use crate::session::{Hook, Named, Scope, Session};
@@ -26,14 +27,19 @@ pub enum Forward<'f> {
 }
 
 impl<'f> Forward<'f> {
-    fn read(self, table: &mut BlobTable<'f>) -> Result<Net<'f>> {
+    pub(crate) fn read(self, session: &mut Session<'_, 'f>) -> Result<Net<'f>> {
+        self.into_net(session.spare.net(), &mut session.table)
+    }
+
+    fn into_net(self, net: Net<'f>, table: &mut BlobTable<'f>) -> Result<Net<'f>> {
         match self {
-            Forward::Net(bytes) => Net::read(NetRef { bytes }, table),
-            Forward::Ops(ops) => Net::from_ops(ops.iter().map(|op| Ok(*op)), table),
+            Forward::Net(bytes) => net.filled(NetRef { bytes }.ops(), table),
+            Forward::Ops(ops) => net.filled(ops.iter().map(|op| Ok(*op)), table),
         }
     }
 
-    fn size(self) -> usize {
+    /// About how many bytes a net of these operators has.
+    pub(crate) fn size(self) -> usize {
         match self {
             Forward::Net(bytes) => bytes.len(),
             Forward::Ops(ops) => ops.iter().map(|op| op.len() + 4).sum(),
@@ -80,9 +86,20 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    fn push(&mut self, names: [&[u8]; 3], sparse: bool) {
-        let ends = names.map(|name| {
-            self.text.extend_from_slice(name);
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        memory::room(&self.text) + memory::room(&self.ends)
+    }
+
+    /// Appends a blob and the parts of its gradient, each in the pieces that its name is in.
+    fn push(&mut self, names: [(&[u8], &[u8]); 3], sparse: bool) {
+        let ends = names.map(|(first, second)| {
+            self.text.extend_from_slice(first);
+            self.text.extend_from_slice(second);
             self.text.len()
         });
         self.ends.push((ends, sparse));
@@ -116,17 +133,25 @@ pub fn backward(
     scope: &Scope,
     hook: &mut dyn Hook,
 ) -> Result<Backward> {
-    let bump = Bump::new();
-    let mut session = Session::new(&bump, forward.size() / 12, scope, hook);
-    let net = forward.read(&mut session.table)?;
-    check_names(&net, &session, ys, options)?;
-    let targets = targets(&mut session, ys)?;
+    with_session(forward, scope, hook, |session, forward| pass(session, forward, ys, options))
+}
+
+fn pass<'a>(
+    session: &mut Session<'_, 'a>,
+    forward: Forward<'a>,
+    ys: &[Y],
+    options: &Options,
+) -> Result<Backward> {
+    let net = forward.read(session)?;
+    check_names(&net, session, ys, options)?;
+    let targets = targets(session, ys)?;
     let no_gradient = options.no_grad.iter().map(|name| session.table.intern_copy(name)).collect();
     let around = Surroundings { no_gradient, ..Surroundings::default() };
-    let mut outcome = backward::backward(&mut session, &net, &targets, &around)?;
-    let mut gradients: Vec<(BlobId, Gradient)> =
-        outcome.gradients().map(|(blob, found)| (blob, found.gradient)).collect();
-    let mut lasting: Vec<(BlobId, Gradient)> = outcome.incoming().collect();
+    let mut outcome = backward::backward(session, &net, &targets, &around)?;
+    let mut gradients = session.spare.gradients.pop().unwrap_or_default();
+    gradients.extend(outcome.gradients().map(|(blob, found)| (blob, found.gradient)));
+    let mut lasting = session.spare.gradients.pop().unwrap_or_default();
+    lasting.extend(outcome.incoming());
     if !options.no_grad.is_empty() {
         let wanted = outcome.handed_out.iter().copied();
         keep_only(&mut outcome.net, wanted, session.values.len());
@@ -140,23 +165,29 @@ pub fn backward(
         keep_only(&mut outcome.net, wanted, session.values.len());
     }
     let op_type = |op: u32| net.ops()[op as usize].view.op_type;
-    verify(&mut session, &outcome.net, &op_type, &lasting)?;
-    drop_idle_copies(&mut session, &mut outcome.net);
-    let ops = emit(&mut session, &outcome.net, forward);
-    Ok(Backward { ops, gradients: names(&mut session, &gradients) })
+    verify(session, &outcome.net, &op_type, &lasting)?;
+    drop_idle_copies(session, &mut outcome.net);
+    let ops = emit(session, &outcome.net, forward);
+    let named = names(session, &gradients);
+    gradients.clear();
+    lasting.clear();
+    session.spare.gradients.extend([lasting, gradients]);
+    let written = session.spare.take_back(outcome, net);
+    session.spare.take_back_written(written);
+    Ok(Backward { ops, gradients: named })
 }
 
 pub(crate) fn names(session: &mut Session<'_, '_>, gradients: &[(BlobId, Gradient)]) -> Gradients {
-    let mut named = Gradients::default();
+    let mut named = std::mem::take(&mut session.spare.named);
     named.ends.reserve(gradients.len());
     for (blob, gradient) in gradients {
         let mut parts = gradient.parts().map(|part| {
             let name = session.values.name_of(part, &mut session.table);
-            session.table.name(name)
+            session.table.pieces(name)
         });
         let (first, second) = (parts.next(), parts.next());
         drop(parts);
-        let blob = session.table.name(*blob);
+        let blob = session.table.pieces(*blob);
         named.push([blob, first.unwrap_or_default(), second.unwrap_or_default()], second.is_some());
     }
     named
@@ -195,7 +226,8 @@ pub(crate) fn targets(session: &mut Session<'_, '_>, ys: &[Y]) -> Result<Vec<Tar
 fn emit<'a>(session: &mut Session<'_, 'a>, net: &GradientNet<'a>, like: Forward<'_>) -> Ops {
     match like {
         Forward::Net(bytes) => {
-            let writer = Writer::with_capacity(3 * bytes.len() + 64);
+            let mut writer = std::mem::take(&mut session.spare.writer);
+            writer.reserve(3 * bytes.len() + 64);
             let mut emitter = Emitter::new(writer, &mut session.values, &mut session.table);
             emitter.net_ops(net);
             Ops::Net(emitter.writer)
@@ -225,21 +257,31 @@ pub fn operator_gradient(
     scope: &Scope,
     hook: &mut dyn Hook,
 ) -> Result<(Vec<Vec<u8>>, Vec<Named>)> {
-    let bump = Bump::new();
-    let mut session = Session::new(&bump, 16, scope, hook);
-    let net = Net::from_ops(std::iter::once(Ok(op)), &mut session.table)?;
+    let forward = Forward::Ops(&[op]);
+    with_session(forward, scope, hook, |session, forward| {
+        one_operator(session, forward, g_output, control)
+    })
+}
+
+fn one_operator<'a>(
+    session: &mut Session<'_, 'a>,
+    forward: Forward<'a>,
+    g_output: &[Named],
+    control: Option<&str>,
+) -> Result<(Vec<Vec<u8>>, Vec<Named>)> {
+    let net = forward.read(session)?;
     if let Some(expected) = control {
         check_control(&net, g_output, expected)
             .map_err(|error| error.at(0, net.ops()[0].view.op_type))?;
     }
     let given: Vec<Gradient> = g_output.iter().map(|named| session.given(named)).collect();
-    let (mut answer, gradients) = backward::single(&mut session, &net, given, control.is_some())?;
+    let (mut answer, gradients) = backward::single(session, &net, given, control.is_some())?;
     // What a single operator of the table reads is given by the caller, names and all.
     if control.is_some() {
-        verify(&mut session, &answer, &|_| net.ops()[0].view.op_type, &[])?;
+        verify(session, &answer, &|_| net.ops()[0].view.op_type, &[])?;
     }
-    drop_idle_copies(&mut session, &mut answer);
-    let ops = each_op(&mut session, &answer);
+    drop_idle_copies(session, &mut answer);
+    let ops = each_op(session, &answer);
     // A Do whose net has no gradient has no gradients to list either.
     let none = ops.is_empty() && control == Some("Do");
     let gradients = gradients.into_iter().filter(|_| !none);
@@ -272,10 +314,11 @@ fn check_control(net: &Net<'_>, g_output: &[Named], expected: &str) -> Result<()
 /// By operator: the versions of its inputs, and of its outputs, as `IR.Play` numbers them.
 pub fn versions(ops: &[&[u8]]) -> Result<Vec<(Vec<u32>, Vec<u32>)>> {
     let bump = Bump::new();
-    let mut table = BlobTable::new(&bump, 4 * ops.len());
-    let net = Forward::Ops(ops).read(&mut table)?;
+    let mut table = BlobTable::new(&bump, TableMemory::default(), 4 * ops.len());
+    let net = Forward::Ops(ops).into_net(Net::default(), &mut table)?;
     check_orphans(&table, &net, &[])?;
-    let ssa = Ssa::play(&net, &mut Places::default(), table.len(), std::iter::empty(), |_| ());
+    let ssa =
+        Ssa::default().play(&net, &mut Places::default(), table.len(), std::iter::empty(), |_| ());
     let numbers = |places: std::ops::Range<usize>| {
         ssa.at[places].iter().map(|version| ssa.number(*version)).collect()
     };
@@ -294,7 +337,7 @@ pub type NetVersions = Vec<(Vec<Versioned>, Vec<Versioned>)>;
 /// Unlike in [`versions`], every write counts one up, from 0 or from the version that `versions` says.
 pub fn get_ssa(net: &[u8], versions: &[Versioned]) -> Result<(NetVersions, Vec<Versioned>)> {
     let bump = Bump::new();
-    let mut table = BlobTable::new(&bump, net.len() / 16);
+    let mut table = BlobTable::new(&bump, TableMemory::default(), net.len() / 16);
     let view = NetRef { bytes: net };
     let mut order = Vec::new();
     let mut current: FxHashMap<BlobId, i64> = FxHashMap::default();
@@ -359,7 +402,8 @@ fn check_names(
     let wrt = options.wrt.iter().flatten().map(|name| (name, "in wrt"));
     for (name, place) in targets.chain(no_grad).chain(wrt) {
         if !known(name) {
-            return Err(unknown(name, place, session.table.names()));
+            let names: Vec<_> = session.table.names().collect();
+            return Err(unknown(name, place, &names));
         }
     }
     let no_grad: FxHashSet<&[u8]> = options.no_grad.iter().map(Vec::as_slice).collect();

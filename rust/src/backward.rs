@@ -12,6 +12,7 @@ use crate::gradient::{Body, Gradient, GradientNet, Ref, ValueId};
 use crate::makers::in_place::changes_shape;
 use crate::makers::words::Form;
 use crate::makers::{self, Entry};
+use crate::memory::WalkMemory;
 use crate::net::Net;
 use crate::producers::{Origin, Producer, Producers};
 use crate::session::Session;
@@ -67,9 +68,17 @@ pub struct Outcome<'a> {
     pub handed_out: Vec<Ref>,
     /// The producers of each version.
     pub producers: Producers,
+    gets: Vec<Gradient>,
+    written_by: Vec<u32>,
 }
 
-impl Outcome<'_> {
+impl<'a> Outcome<'a> {
+    /// The gradient net, and the memory of all else.
+    pub(crate) fn into_parts(self) -> (GradientNet<'a>, WalkMemory) {
+        let Self { net, ssa, found, order, handed_out, producers, gets, written_by } = self;
+        (net, WalkMemory { ssa, found, producers, order, handed_out, gets, written_by })
+    }
+
     /// The blobs that have a gradient in the end, in the order in which the walk met them.
     pub fn gradients(&self) -> impl Iterator<Item = (BlobId, Found)> + '_ {
         self.order.iter().filter_map(|place| {
@@ -139,8 +148,8 @@ pub fn backward<'a>(
     for op in (0..net.ops().len()).rev() {
         walk.step(op).map_err(|error| error.at(op, net.ops()[op].view.op_type))?;
     }
-    let Walk { ssa, out, found, producers, order, handed_out, .. } = walk;
-    Ok(Outcome { net: out, ssa, found, order, handed_out, producers })
+    let Walk { ssa, out: net, found, producers, order, handed_out, gets, written_by, .. } = walk;
+    Ok(Outcome { net, ssa, found, order, handed_out, producers, gets, written_by })
 }
 
 /// A `StopGradient` whose output nobody reads stops nothing: its author meant it to be in place.
@@ -182,18 +191,33 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         let mut places = Vec::with_capacity(targets.len());
         let blobs = targets.iter().map(|target| target.blob);
         let table_len = session.table.len();
-        let ssa = Ssa::play(net, &mut session.places, table_len, blobs, |place| places.push(place));
+        let WalkMemory {
+            ssa,
+            mut found,
+            mut producers,
+            mut order,
+            handed_out,
+            gets,
+            mut written_by,
+        } = session.spare.walk();
+        let mut out = session.spare.gradient_net();
+        let ssa = ssa.play(net, &mut session.places, table_len, blobs, |place| places.push(place));
         session.values.reserve(net.blobs().len());
         let nothing = Found { gradient: Gradient::None, version: VersionId(0), known: false };
+        found.resize(ssa.blobs.len(), nothing);
+        producers.start(ssa.versions.len());
+        order.reserve(ssa.blobs.len());
+        written_by.resize(ssa.blobs.len(), u32::MAX);
+        out.reserve(net.ops().len(), net.blobs().len());
         let mut walk = Self {
-            found: vec![nothing; ssa.blobs.len()],
-            producers: Producers::new(ssa.versions.len()),
-            written_by: vec![u32::MAX; ssa.blobs.len()],
+            found,
+            producers,
+            written_by,
             devices: RefCell::default(),
-            gets: Vec::new(),
-            order: Vec::with_capacity(ssa.blobs.len()),
-            handed_out: Vec::new(),
-            out: GradientNet::with_room(net.ops().len(), net.blobs().len()),
+            gets,
+            order,
+            handed_out,
+            out,
             shared: Map::default(),
             taken_up: Set::default(),
             checked: Map::default(),

@@ -9,6 +9,7 @@ use foldhash::fast::RandomState;
 use hashbrown::hash_table::{Entry, HashTable};
 
 use crate::error::{Error, Kind, Result};
+use crate::memory;
 
 /// How many bytes of nets in pieces are put together for one answer, at the most.
 const JOINED_LIMIT: usize = 64 << 20;
@@ -33,13 +34,21 @@ pub const VALUES: &[u8] = b"_grad_values";
 /// Appended for a gradient of ones that starts the backward pass.
 pub const ONES: &[u8] = b"_autogen_grad";
 
+/// What a name reads.
+#[derive(Clone, Copy)]
+enum Text<'a> {
+    Whole(&'a [u8]),
+    /// The name of a blob, and [`GRADIENT`]: most such names are written once and looked at never.
+    GradientOf(BlobId),
+}
+
 /// All names that one answer has to do with. Names are bytes, UTF-8 or not.
 ///
 /// The name of the gradient of a blob is found through the blob, and has no place among the hashed
 /// names unless somebody else has used it: nearly every blob gets a gradient, and nearly none of
 /// their names stands anywhere else.
 pub struct BlobTable<'a> {
-    names: Vec<&'a [u8]>,
+    names: Vec<Cell<Text<'a>>>,
     hashed: HashTable<BlobId>,
     hasher: RandomState,
     /// By id: the name of the gradient, once somebody has asked for it or used it.
@@ -52,19 +61,47 @@ pub struct BlobTable<'a> {
     scratch: Vec<u8>,
 }
 
+/// The memory of a table without names.
+#[derive(Default)]
+pub struct TableMemory<'a> {
+    names: Vec<Cell<Text<'a>>>,
+    hashed: HashTable<BlobId>,
+    gradients: Vec<Option<BlobId>>,
+    scratch: Vec<u8>,
+}
+
+impl TableMemory<'_> {
+    pub(crate) fn bytes(&self) -> usize {
+        let hashed = self.hashed.capacity() * (size_of::<BlobId>() + 1);
+        memory::room(&self.names) + memory::room(&self.gradients) + hashed
+    }
+
+    /// The same memory, for a table of other lifetime.
+    pub(crate) fn renewed<'b>(self) -> TableMemory<'b> {
+        let Self { names, hashed, gradients, scratch } = self;
+        TableMemory { names: memory::renewed(names), hashed, gradients, scratch }
+    }
+}
+
 impl<'a> BlobTable<'a> {
     /// An empty table that keeps the names it has to make in `bump`.
-    pub fn new(bump: &'a Bump, capacity: usize) -> Self {
-        Self {
-            names: Vec::with_capacity(capacity),
-            hashed: HashTable::with_capacity(capacity),
-            hasher: RandomState::default(),
-            gradients: Vec::with_capacity(capacity),
-            strays: false,
-            bump,
-            joined: Cell::new(0),
-            scratch: Vec::new(),
-        }
+    pub fn new(bump: &'a Bump, memory: TableMemory<'a>, capacity: usize) -> Self {
+        let TableMemory { mut names, mut hashed, mut gradients, scratch } = memory;
+        let hasher = RandomState::default();
+        names.reserve(capacity);
+        hashed.reserve(capacity, |_| 0);
+        gradients.reserve(capacity);
+        let (strays, joined) = (false, Cell::new(0));
+        Self { names, hashed, hasher, gradients, strays, bump, joined, scratch }
+    }
+
+    /// Forgets all names, and hands out the memory.
+    pub fn into_memory(self) -> TableMemory<'a> {
+        let Self { mut names, mut hashed, mut gradients, scratch, .. } = self;
+        names.clear();
+        hashed.clear();
+        gradients.clear();
+        TableMemory { names, hashed, gradients, scratch }
     }
 
     /// The arena that names and merged messages live in.
@@ -109,9 +146,10 @@ impl<'a> BlobTable<'a> {
         self.names.is_empty()
     }
 
-    fn push(&mut self, name: &'a [u8]) -> BlobId {
+    #[inline]
+    fn push(&mut self, text: Text<'a>) -> BlobId {
         let id = BlobId(self.names.len() as u32);
-        self.names.push(name);
+        self.names.push(Cell::new(text));
         self.gradients.push(None);
         id
     }
@@ -129,14 +167,14 @@ impl<'a> BlobTable<'a> {
     fn intern_hashed(&mut self, name: &'a [u8]) -> BlobId {
         let hash = self.hasher.hash_one(name);
         let Self { names, hashed, hasher, .. } = self;
-        let same = |id: &BlobId| names[id.index()] == name;
-        let entry = hashed.entry(hash, same, |id| hasher.hash_one(names[id.index()]));
+        let same = |id: &BlobId| hashed_text(names, *id) == name;
+        let entry = hashed.entry(hash, same, |id| hasher.hash_one(hashed_text(names, *id)));
         match entry {
             Entry::Occupied(entry) => *entry.get(),
             Entry::Vacant(entry) => {
                 let id = BlobId(names.len() as u32);
                 entry.insert(id);
-                self.push(name)
+                self.push(Text::Whole(name))
             }
         }
     }
@@ -173,18 +211,37 @@ impl<'a> BlobTable<'a> {
 
     fn find(&self, name: &[u8]) -> Option<BlobId> {
         let hash = self.hasher.hash_one(name);
-        self.hashed.find(hash, |id| self.names[id.index()] == name).copied()
+        self.hashed.find(hash, |id| hashed_text(&self.names, *id) == name).copied()
     }
 
     /// The name.
-    #[inline]
     pub fn name(&self, id: BlobId) -> &'a [u8] {
-        self.names[id.index()]
+        let text = match self.names[id.index()].get() {
+            Text::Whole(text) => return text,
+            Text::GradientOf(blob) => self.name(blob),
+        };
+        let name = self.bump.alloc_slice_fill_copy(text.len() + GRADIENT.len(), 0);
+        name[..text.len()].copy_from_slice(text);
+        name[text.len()..].copy_from_slice(GRADIENT);
+        self.names[id.index()].set(Text::Whole(name));
+        name
+    }
+
+    /// The name, as it is to be written: in two pieces.
+    #[inline]
+    pub fn pieces(&self, id: BlobId) -> (&'a [u8], &'static [u8]) {
+        match self.names[id.index()].get() {
+            Text::Whole(text) => (text, b""),
+            Text::GradientOf(blob) => match self.names[blob.index()].get() {
+                Text::Whole(text) => (text, GRADIENT),
+                Text::GradientOf(_) => (self.name(id), b""),
+            },
+        }
     }
 
     /// All names, by id.
-    pub fn names(&self) -> &[&'a [u8]] {
-        &self.names
+    pub fn names(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
+        (0..self.names.len() as u32).map(|id| self.name(BlobId(id)))
     }
 
     /// The id of `prefix + name + suffix`.
@@ -213,11 +270,7 @@ impl<'a> BlobTable<'a> {
         let gradient = if self.strays || self.name(id).ends_with(GRADIENT) {
             self.affixed(b"", id, GRADIENT)
         } else {
-            let blob = self.name(id);
-            let name = self.bump.alloc_slice_fill_copy(blob.len() + GRADIENT.len(), 0);
-            name[..blob.len()].copy_from_slice(blob);
-            name[blob.len()..].copy_from_slice(GRADIENT);
-            self.push(name)
+            self.push(Text::GradientOf(id))
         };
         self.gradients[id.index()] = Some(gradient);
         gradient
@@ -229,6 +282,15 @@ impl<'a> BlobTable<'a> {
     }
 }
 
+/// The text of a name that has a place among the hashed ones: those are there whole.
+#[inline]
+fn hashed_text<'a>(names: &[Cell<Text<'a>>], id: BlobId) -> &'a [u8] {
+    match names[id.index()].get() {
+        Text::Whole(text) => text,
+        Text::GradientOf(_) => b"",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,7 +298,7 @@ mod tests {
     #[test]
     fn a_name_has_one_id_however_it_is_come_by() {
         let bump = Bump::new();
-        let mut table = BlobTable::new(&bump, 4);
+        let mut table = BlobTable::new(&bump, TableMemory::default(), 4);
         let stray = table.intern(b"late_grad");
         let late = table.intern(b"late");
         assert_eq!(table.gradient(late), stray);
@@ -257,7 +319,7 @@ mod tests {
     #[test]
     fn a_name_made_of_suffixes_alone_does_not_go_deep() {
         let bump = Bump::new();
-        let mut table = BlobTable::new(&bump, 4);
+        let mut table = BlobTable::new(&bump, TableMemory::default(), 4);
         let name = GRADIENT.repeat(2_000_000);
         let id = table.intern(bump.alloc_slice_copy(&name));
         assert_eq!(table.get(&name), Some(id));

@@ -58,6 +58,11 @@ impl<'e, 'a> Emitter<'e, 'a> {
         }
     }
 
+    fn blob(&mut self, number: u32, of: Ref) {
+        let id = self.values.name_of(of, self.table);
+        self.writer.pieces_field(number, self.table.pieces(id));
+    }
+
     fn name(&mut self, of: Ref) -> &'a [u8] {
         let id = self.values.name_of(of, self.table);
         self.table.name(id)
@@ -75,8 +80,7 @@ impl<'e, 'a> Emitter<'e, 'a> {
     fn blobs(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>) {
         for (number, range) in [(op::OUTPUT, &op.outputs), (op::INPUT, &op.inputs)] {
             for at in range.clone().rev() {
-                let name = self.name(net.refs[at as usize]);
-                self.writer.bytes_field(number, name);
+                self.blob(number, net.refs[at as usize]);
             }
         }
     }
@@ -163,8 +167,7 @@ impl<'e, 'a> Emitter<'e, 'a> {
             }
             ControlArg::Names(name, blobs) => {
                 for blob in blobs.iter().rev() {
-                    let blob = self.name(*blob);
-                    self.writer.bytes_field(arg::STRINGS, blob);
+                    self.blob(arg::STRINGS, *blob);
                 }
                 name
             }
@@ -182,8 +185,7 @@ impl<'e, 'a> Emitter<'e, 'a> {
     fn net(&mut self, head: &NetHead<'a>, net: &GradientNet<'a>) {
         stacker::maybe_grow(crate::session::RED_ZONE, crate::session::STACK, || {
             for blob in head.external_inputs.iter().rev() {
-                let blob = self.name(*blob);
-                self.writer.bytes_field(net::EXTERNAL_INPUT, blob);
+                self.blob(net::EXTERNAL_INPUT, *blob);
             }
             let Some(forward) = head.forward else {
                 self.net_ops(net);

@@ -9,6 +9,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::blobs::{BlobId, BlobTable};
+use crate::memory;
 use crate::message::{NetRef, OpRef};
 use crate::session::{RED_ZONE, STACK};
 
@@ -94,6 +95,19 @@ impl Values {
     /// How many values there are; every id is below.
     pub fn len(&self) -> u32 {
         self.names.len() as u32
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.names.clear();
+        self.nominal.clear();
+        self.copies.clear();
+        self.same.clear();
+        self.like.clear();
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let maps = self.copies.capacity() + self.same.capacity() + self.like.capacity();
+        memory::room(&self.names) + memory::room(&self.nominal) + maps * size_of::<[u32; 3]>()
     }
 
     /// Makes room for so many more values.
@@ -225,10 +239,16 @@ impl Values {
     }
 
     /// The final name of a value. Only to be asked when nothing is renamed any more.
+    #[inline]
     pub fn name(&mut self, value: ValueId, table: &mut BlobTable<'_>) -> BlobId {
-        if let Name::Plain(name) = self.names[value.0 as usize] {
-            return name;
+        match self.names[value.0 as usize] {
+            Name::Plain(name) => name,
+            _ => self.find_name(value, table),
         }
+    }
+
+    #[inline(never)]
+    fn find_name(&mut self, value: ValueId, table: &mut BlobTable<'_>) -> BlobId {
         // Names refer to each other as deep as nets are nested: no recursion here.
         let mut waiting = vec![value];
         let mut known = None;
@@ -253,6 +273,7 @@ impl Values {
     }
 
     /// The final name of a reference.
+    #[inline]
     pub fn name_of(&mut self, of: Ref, table: &mut BlobTable<'_>) -> BlobId {
         match of {
             Ref::Blob(blob) => blob,
@@ -377,13 +398,25 @@ impl<'a> NetHead<'a> {
 }
 
 impl<'a> GradientNet<'a> {
-    /// A net with room for the gradient of a net of so many operators, inputs and outputs.
-    pub fn with_room(ops: usize, blobs: usize) -> Self {
-        Self {
-            ops: Vec::with_capacity(ops + ops / 4 + 1),
-            refs: Vec::with_capacity(2 * blobs),
-            args: Vec::new(),
-        }
+    /// Makes room for the gradient of a net of so many operators, inputs and outputs.
+    pub fn reserve(&mut self, ops: usize, blobs: usize) {
+        self.ops.reserve(ops + ops / 4 + 1);
+        self.refs.reserve(2 * blobs);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.ops.clear();
+        self.refs.clear();
+        self.args.clear();
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        memory::room(&self.ops) + memory::room(&self.refs) + memory::room(&self.args)
+    }
+
+    /// The memory of an empty net, for another one.
+    pub(crate) fn renewed<'b>(self) -> GradientNet<'b> {
+        GradientNet { ops: memory::renewed(self.ops), refs: self.refs, args: self.args }
     }
 
     /// Appends an operator.

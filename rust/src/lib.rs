@@ -15,6 +15,7 @@ pub mod few;
 pub mod gradient;
 mod helpers;
 pub mod makers;
+pub mod memory;
 pub mod message;
 pub mod net;
 mod producers;

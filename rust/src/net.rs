@@ -2,6 +2,7 @@
 
 use crate::blobs::{BlobId, BlobTable};
 use crate::error::{Error, Kind, Result};
+use crate::memory;
 use crate::message::{NetRef, OpRef};
 
 /// An operator of a [`Net`].
@@ -20,44 +21,41 @@ pub struct Net<'a> {
     ops: Vec<Op<'a>>,
     /// The inputs, then the outputs, of one operator after the other.
     blobs: Vec<BlobId>,
+    /// Scratch: the outputs of one operator.
+    outputs: Vec<BlobId>,
 }
 
 impl<'a> Net<'a> {
     /// Reads a serialized `NetDef`.
     pub fn read(net: NetRef<'a>, table: &mut BlobTable<'a>) -> Result<Self> {
-        Self::from_ops(net.ops(), table)
+        Self::default().filled(net.ops(), table)
     }
 
-    /// Reads serialized `OperatorDef`s.
-    pub fn from_ops(
+    /// Reads serialized `OperatorDef`s into a net that has none.
+    pub fn filled(
+        mut self,
         ops: impl Iterator<Item = Result<&'a [u8]>>,
         table: &mut BlobTable<'a>,
     ) -> Result<Self> {
-        let mut net = Self::default();
-        let mut outputs = Vec::new();
         for bytes in ops {
-            net.push(bytes?, table, &mut outputs)?;
+            self.push(bytes?, table)?;
         }
-        Ok(net)
+        Ok(self)
     }
 
-    fn push(
-        &mut self,
-        bytes: &'a [u8],
-        table: &mut BlobTable<'a>,
-        outputs: &mut Vec<BlobId>,
-    ) -> Result<()> {
-        let start = self.blobs.len();
+    fn push(&mut self, bytes: &'a [u8], table: &mut BlobTable<'a>) -> Result<()> {
+        let Self { ops, blobs, outputs } = self;
+        let start = blobs.len();
         outputs.clear();
         let view = OpRef::read(bytes, |name, is_output| {
             let id = table.intern(name);
             if is_output {
                 outputs.push(id);
             } else {
-                self.blobs.push(id);
+                blobs.push(id);
             }
         })
-        .map_err(|error| error.at(self.ops.len(), b""))?;
+        .map_err(|error| error.at(ops.len(), b""))?;
         let inputs = self.blobs.len() - start;
         self.blobs.extend_from_slice(outputs);
         // Places of blobs and versions are counted in 32 bits.
@@ -67,9 +65,24 @@ impl<'a> Net<'a> {
                 "the net has more than 2^32 inputs and outputs",
             ));
         }
-        let (start, inputs, outputs) = (start as u32, inputs as u32, outputs.len() as u32);
+        let (start, inputs, outputs) = (start as u32, inputs as u32, self.outputs.len() as u32);
         self.ops.push(Op { view, start, inputs, outputs });
         Ok(())
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.ops.clear();
+        self.blobs.clear();
+        self.outputs.clear();
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        memory::room(&self.ops) + memory::room(&self.blobs)
+    }
+
+    /// The memory of an empty net, for another one.
+    pub(crate) fn renewed<'b>(self) -> Net<'b> {
+        Net { ops: memory::renewed(self.ops), blobs: self.blobs, outputs: self.outputs }
     }
 
     /// The operators.

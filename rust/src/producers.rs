@@ -2,6 +2,7 @@
 //! it on, the caller who gives it.
 
 use crate::gradient::{Gradient, ValueId};
+use crate::memory;
 use crate::ssa::VersionId;
 
 /// One gradient of one version, to be added to the others of that version.
@@ -29,6 +30,7 @@ pub enum Origin {
 }
 
 /// The producers of all versions of a net.
+#[derive(Default)]
 pub struct Producers {
     heads: Vec<Head>,
     entries: Vec<(Producer, u32)>,
@@ -49,14 +51,19 @@ const END: u32 = u32::MAX;
 
 impl Producers {
     /// No producers yet, for this many versions.
-    pub fn new(versions: usize) -> Self {
-        Self {
-            heads: vec![
-                Head { first: END, last: END, count: 0, settled: false, any_made: false };
-                versions
-            ],
-            entries: Vec::with_capacity(versions),
-        }
+    pub fn start(&mut self, versions: usize) {
+        let nobody = Head { first: END, last: END, count: 0, settled: false, any_made: false };
+        self.heads.resize(versions, nobody);
+        self.entries.reserve(versions);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.heads.clear();
+        self.entries.clear();
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        memory::room(&self.heads) + memory::room(&self.entries)
     }
 
     /// Records one.

@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::api::{self, Forward, Gradients, Ops, Options, Y};
 use crate::error::{Error, Kind, Report, Result};
 use crate::makers;
+use crate::memory::take_back_answer;
 use crate::session::{Asked, Hook, Named, Scope, DEPTH_LIMIT};
 
 /// Nets of fewer bytes are answered faster than another thread could make use of the interpreter.
@@ -281,7 +282,9 @@ fn backward<'py>(
         Ops::Net(net) => PyBytes::new(py, net.written()).into_any(),
         Ops::Each(ops) => to_messages(py, ops)?.into_any(),
     };
-    Ok((ops, to_map(py, &answer.gradients)?))
+    let map = to_map(py, &answer.gradients)?;
+    take_back_answer(answer);
+    Ok((ops, map))
 }
 
 type OpsAndGradients<'py> = (Bound<'py, PyList>, Bound<'py, PyList>);

@@ -1,11 +1,10 @@
 //! What all walks of one answer share.
 
-use bumpalo::Bump;
-
 use crate::blobs::{BlobId, BlobTable};
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Gradient, Ref, Values};
 use crate::makers::words::Answer;
+use crate::memory::Spare;
 use crate::message::Device;
 use crate::ssa::Places;
 
@@ -83,6 +82,8 @@ pub struct Session<'s, 'a> {
     pub places: Places,
     /// Scratch space for native makers.
     pub answer: Answer,
+    /// Memory for walks.
+    pub spare: Spare<'a>,
     /// Where the walk is: operator indices, outermost net first.
     pub path: Vec<u32>,
     /// How many loops have had a gradient: their condition nets are numbered.
@@ -98,16 +99,24 @@ pub struct Session<'s, 'a> {
 }
 
 impl<'s, 'a> Session<'s, 'a> {
-    /// A session that keeps what it has to make in `bump`.
-    pub fn new(bump: &'a Bump, capacity: usize, scope: &Scope, hook: &'s mut dyn Hook) -> Self {
+    /// A session in memory that has been used before; see [`crate::memory::with_session`].
+    pub(crate) fn new(
+        table: BlobTable<'a>,
+        (values, places, answer): (Values, Places, Answer),
+        spare: Spare<'a>,
+        scope: &Scope,
+        hook: &'s mut dyn Hook,
+    ) -> Self {
+        let bump = table.bump();
         Self {
             name_scope: bump.alloc_slice_copy(&scope.name),
             device_scope: scope.device.as_ref().map(|device| &*bump.alloc_slice_copy(device)),
-            table: BlobTable::new(bump, capacity),
-            values: Values::default(),
+            table,
+            values,
             hook,
-            places: Places::default(),
-            answer: Answer::default(),
+            places,
+            answer,
+            spare,
             path: Vec::new(),
             loops: 0,
             again: 1,

@@ -5,6 +5,7 @@
 //! numbering of the reference's `IR.Play`.
 
 use crate::blobs::BlobId;
+use crate::memory;
 use crate::net::Net;
 
 /// One version of one blob of one net.
@@ -44,7 +45,14 @@ pub struct Places {
     met: Vec<(u32, u32)>,
 }
 
+impl Places {
+    pub(crate) fn bytes(&self) -> usize {
+        memory::room(&self.met)
+    }
+}
+
 /// The versions of a net.
+#[derive(Default)]
 pub struct Ssa {
     /// All versions.
     pub versions: Vec<Version>,
@@ -57,23 +65,26 @@ pub struct Ssa {
 }
 
 impl Ssa {
-    /// Plays a net. `targets` are blobs that are read behind its end; their places are handed to
+    /// Plays a net, with nothing played before. `targets` are blobs that are read behind its end; their places are handed to
     /// `target`.
     pub fn play(
+        mut self,
         net: &Net<'_>,
         places: &mut Places,
         table_len: usize,
         targets: impl Iterator<Item = BlobId>,
         mut target: impl FnMut(u32),
     ) -> Self {
+        if places.net == u32::MAX {
+            *places = Places::default();
+        }
         places.net += 1;
         places.met.resize(table_len, (0, 0));
-        let mut ssa = Self {
-            versions: Vec::with_capacity(net.blobs().len()),
-            at: Vec::with_capacity(net.blobs().len()),
-            blobs: Vec::with_capacity(net.blobs().len()),
-            current: Vec::with_capacity(net.blobs().len()),
-        };
+        let ssa = &mut self;
+        ssa.versions.reserve(net.blobs().len());
+        ssa.at.reserve(net.blobs().len());
+        ssa.blobs.reserve(net.blobs().len());
+        ssa.current.reserve(net.blobs().len());
         for op in 0..net.ops().len() {
             for blob in net.inputs(op) {
                 let read = ssa.read(*blob, places, op as u32);
@@ -88,7 +99,19 @@ impl Ssa {
             let version = ssa.read(blob, places, net.ops().len() as u32);
             target(ssa.versions[version.index()].place);
         }
-        ssa
+        self
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.versions.clear();
+        self.at.clear();
+        self.blobs.clear();
+        self.current.clear();
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let ids = memory::room(&self.at) + memory::room(&self.blobs) + memory::room(&self.current);
+        memory::room(&self.versions) + ids
     }
 
     fn place(&mut self, blob: BlobId, places: &mut Places) -> (u32, bool) {
@@ -149,18 +172,18 @@ impl Ssa {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blobs::BlobTable;
+    use crate::blobs::{BlobTable, TableMemory};
     use crate::testing::net_of;
     use bumpalo::Bump;
 
     fn numbers(ops: &[(&str, &[&str], &[&str])]) -> Vec<u32> {
         let bytes = net_of(ops);
         let bump = Bump::new();
-        let mut table = BlobTable::new(&bump, 8);
+        let mut table = BlobTable::new(&bump, TableMemory::default(), 8);
         let net = Net::read(crate::message::NetRef { bytes: &bytes }, &mut table)
             .expect("a well-formed net");
         let mut places = Places::default();
-        let ssa = Ssa::play(&net, &mut places, table.len(), std::iter::empty(), |_| ());
+        let ssa = Ssa::default().play(&net, &mut places, table.len(), std::iter::empty(), |_| ());
         ssa.at.iter().map(|version| ssa.number(*version)).collect()
     }
 

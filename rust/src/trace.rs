@@ -1,13 +1,12 @@
 //! A backward pass with what the walk knew at its end: for those who look at the reference's `IR`.
 
-use bumpalo::Bump;
 use rustc_hash::FxHashMap;
 
-use crate::api::{self, targets, Gradients, Y};
+use crate::api::{self, targets, Forward, Gradients, Y};
 use crate::backward;
 use crate::error::Result;
 use crate::gradient::ValueId;
-use crate::net::Net;
+use crate::memory::with_session;
 use crate::producers::Origin;
 use crate::session::{Hook, Named, Scope, Session};
 use crate::ssa::VersionId;
@@ -39,13 +38,15 @@ pub struct Entry {
 
 /// The backward pass of operators, with its trace.
 pub fn trace(ops: &[&[u8]], ys: &[Y], scope: &Scope, hook: &mut dyn Hook) -> Result<Trace> {
-    let bump = Bump::new();
-    let mut session = Session::new(&bump, 4 * ops.len(), scope, hook);
-    let net = Net::from_ops(ops.iter().map(|op| Ok(*op)), &mut session.table)?;
-    let targets = targets(&mut session, ys)?;
+    with_session(Forward::Ops(ops), scope, hook, |session, ops| traced(session, ops, ys))
+}
+
+fn traced<'a>(session: &mut Session<'_, 'a>, ops: Forward<'a>, ys: &[Y]) -> Result<Trace> {
+    let net = ops.read(session)?;
+    let targets = targets(session, ys)?;
     let around = backward::Surroundings::default();
-    let outcome = backward::backward(&mut session, &net, &targets, &around)?;
-    verify(&mut session, &outcome.net, &|op| net.ops()[op as usize].view.op_type, &[])?;
+    let outcome = backward::backward(session, &net, &targets, &around)?;
+    verify(session, &outcome.net, &|op| net.ops()[op as usize].view.op_type, &[])?;
 
     let mut makers: FxHashMap<ValueId, (usize, usize)> = FxHashMap::default();
     for (at, op) in outcome.net.ops.iter().enumerate() {
@@ -85,7 +86,7 @@ pub fn trace(ops: &[&[u8]], ys: &[Y], scope: &Scope, hook: &mut dyn Hook) -> Res
         frontier.push((name, outcome.ssa.number(found.version)));
         gradients.push((blob, found.gradient));
     }
-    let ops = api::each_op(&mut session, &outcome.net);
-    let gradients = api::names(&mut session, &gradients);
+    let ops = api::each_op(session, &outcome.net);
+    let gradients = api::names(session, &gradients);
     Ok(Trace { ops, gradients, frontier, producers })
 }

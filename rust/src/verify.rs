@@ -4,11 +4,11 @@
 //! names: each blob that an operator reads must hold the value that the walk meant, and each blob of
 //! the forward pass must still be the forward pass's. What fails here is refused, never handed out.
 
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
+use crate::few::Map;
 use crate::gradient::{Body, ControlArg, Gradient, GradientNet, GradientOp, NetHead, Ref, ValueId};
 use crate::message::OpRef;
 use crate::session::{Session, RED_ZONE, STACK};
@@ -33,6 +33,10 @@ pub fn verify<'a>(
             play.reads(part).map_err(|error| error.blob(play.session.table.name(*blob)))?;
         }
     }
+    if let Holds::Most(mut held) = play.holds {
+        held.clear();
+        session.spare.held.push(held);
+    }
     Ok(())
 }
 
@@ -51,7 +55,7 @@ struct Play<'p, 's, 'a> {
 
 /// What the backward pass has written to a blob.
 #[derive(Clone, Copy)]
-enum Held {
+pub enum Held {
     /// Nothing.
     Nothing,
     /// This value.
@@ -65,16 +69,18 @@ enum Holds {
     /// For a net that has to do with most names that there are.
     Most(Vec<Held>),
     /// For a small net among many.
-    Few(FxHashMap<BlobId, Held>),
+    Few(Map<BlobId, Held>),
 }
 
 impl Holds {
-    fn new(names: usize, ops: usize) -> Self {
-        if names <= 16 * ops {
-            Holds::Most(vec![Held::Nothing; names])
-        } else {
-            Holds::Few(FxHashMap::default())
+    fn new(session: &mut Session<'_, '_>, ops: usize) -> Self {
+        let names = session.table.len();
+        if names > 16 * ops {
+            return Holds::Few(Map::default());
         }
+        let mut held = session.spare.held.pop().unwrap_or_default();
+        held.resize(names, Held::Nothing);
+        Holds::Most(held)
     }
 
     fn get(&self, name: BlobId) -> Held {
@@ -100,7 +106,7 @@ impl Holds {
 
 impl<'p, 's, 'a> Play<'p, 's, 'a> {
     fn new(session: &'p mut Session<'s, 'a>, ops: usize) -> Self {
-        let holds = Holds::new(session.table.len(), ops);
+        let holds = Holds::new(session, ops);
         Self { session, holds }
     }
 

@@ -212,9 +212,16 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer that holds `capacity` bytes before it has to grow.
-    pub fn with_capacity(capacity: usize) -> Self {
-        Self { buffer: vec![0; capacity], start: capacity }
+    /// Makes sure that so many bytes can be written before the writer has to grow.
+    pub fn reserve(&mut self, bytes: usize) {
+        if self.start < bytes {
+            self.grow(bytes);
+        }
+    }
+
+    /// How many bytes of memory the writer has.
+    pub fn bytes_kept(&self) -> usize {
+        self.buffer.len()
     }
 
     /// How many bytes have been written.
@@ -225,11 +232,17 @@ impl Writer {
     /// Puts `bytes` in front of what has been written.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
-        if self.start < bytes.len() {
-            self.grow(bytes.len());
+        copy_short(self.room(bytes.len()), bytes);
+    }
+
+    /// Room for so many bytes in front, to be filled.
+    #[inline]
+    fn room(&mut self, length: usize) -> &mut [u8] {
+        if self.start < length {
+            self.grow(length);
         }
-        self.start -= bytes.len();
-        self.buffer[self.start..self.start + bytes.len()].copy_from_slice(bytes);
+        self.start -= length;
+        &mut self.buffer[self.start..][..length]
     }
 
     #[cold]
@@ -246,7 +259,8 @@ impl Writer {
     #[inline]
     pub fn varint(&mut self, mut value: u64) {
         if value < 0x80 {
-            return self.bytes(&[value as u8]);
+            self.room(1)[0] = value as u8;
+            return;
         }
         let mut bytes = [0; 10];
         let mut length = 0;
@@ -278,6 +292,17 @@ impl Writer {
         self.length_and_tag(number, value.len());
     }
 
+    /// Puts a length-delimited field in front whose value is in two pieces.
+    #[inline]
+    pub fn pieces_field(&mut self, number: u32, (first, second): (&[u8], &[u8])) {
+        let length = first.len() + second.len();
+        let room = self.room(length);
+        let (front, back) = room.split_at_mut(first.len());
+        copy_short(front, first);
+        copy_short(back, second);
+        self.length_and_tag(number, length);
+    }
+
     /// Makes one field of all that has been written since `position`.
     pub fn close(&mut self, number: u32, position: usize) {
         self.length_and_tag(number, self.position() - position);
@@ -285,6 +310,10 @@ impl Writer {
 
     #[inline]
     fn length_and_tag(&mut self, number: u32, length: usize) {
+        if length < 0x80 && number < 16 {
+            self.room(2).copy_from_slice(&[(number << 3 | 2) as u8, length as u8]);
+            return;
+        }
         self.varint(length as u64);
         self.varint(u64::from(number << 3 | 2));
     }
@@ -297,6 +326,32 @@ impl Writer {
     /// What has been written.
     pub fn written(&self) -> &[u8] {
         &self.buffer[self.start..]
+    }
+}
+
+/// Copies bytes of which there are mostly few: two words that may overlap, instead of a call.
+#[inline]
+fn copy_short(to: &mut [u8], from: &[u8]) {
+    macro_rules! in_words {
+        ($size:literal) => {
+            if let (Some(first), Some(last)) =
+                (from.first_chunk::<$size>(), from.last_chunk::<$size>())
+            {
+                if let Some(to) = to.first_chunk_mut::<$size>() {
+                    *to = *first;
+                }
+                if let Some(to) = to.last_chunk_mut::<$size>() {
+                    *to = *last;
+                }
+            }
+        };
+    }
+    match from.len() {
+        0 => {}
+        1..4 => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
+        4..8 => in_words!(4),
+        8..=16 => in_words!(8),
+        _ => to.copy_from_slice(from),
     }
 }
 
@@ -334,6 +389,16 @@ mod tests {
         for length in 0..=whole.len() {
             let read: Result<Vec<_>> = fields(&whole[..length]).collect();
             assert_eq!(read.is_ok(), length == 0 || length == first || length == whole.len());
+        }
+    }
+
+    #[test]
+    fn copies_of_every_length_are_copies() {
+        for length in 0..40 {
+            let from: Vec<u8> = (1..=length).collect();
+            let mut to = vec![0; from.len()];
+            copy_short(&mut to, &from);
+            assert_eq!(to, from);
         }
     }
 

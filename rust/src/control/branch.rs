@@ -7,7 +7,6 @@ use crate::blobs::BlobId;
 use crate::error::Result;
 use crate::gradient::{Body, Gradient, GradientNet, Ref, ValueId};
 use crate::message::NetRef;
-use crate::net::Net;
 
 use super::seeds::Seed;
 
@@ -34,7 +33,7 @@ impl<'a> Branch<'a> {
         seeds: &[Seed],
         indifferent: Set<BlobId>,
     ) -> Result<Self> {
-        let net = Net::read(forward, &mut walk.session.table)?;
+        let net = walk.session.spare.net().filled(forward.ops(), &mut walk.session.table)?;
         let targets: Vec<Target> = seeds
             .iter()
             .map(|seed| Target {
@@ -54,7 +53,8 @@ impl<'a> Branch<'a> {
         let incoming = outcome.incoming().collect();
         let final_gradients =
             outcome.gradients().map(|(blob, found)| (blob, found.gradient)).collect();
-        Ok(Self { forward, net: outcome.net, incoming, final_gradients, first_value })
+        let net = walk.session.spare.take_back(outcome, net);
+        Ok(Self { forward, net, incoming, final_gradients, first_value })
     }
 
     /// Whether this net makes it; the rest comes from outside.

@@ -8,7 +8,6 @@ use crate::error::Result;
 use crate::gradient::{
     Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId, Values,
 };
-use crate::net::Net;
 
 use super::bindings::{broken, Bindings};
 use super::seeds::{seeds, set_apart, Seed};
@@ -22,7 +21,7 @@ const INNER_COPY: &[u8] = b"/_DO_OPERATOR_INNER_GRAD_COPY_";
 pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Vec<Gradient>> {
     let bindings = Bindings::read(walk, op)?;
     let mut seeds = seeds(walk, op, walk.net.outputs(op).len() - 1)?;
-    let body = Net::read(bindings.net, &mut walk.session.table)?;
+    let body = walk.session.spare.net().filled(bindings.net.ops(), &mut walk.session.table)?;
 
     let mut inner_seeds = Vec::with_capacity(seeds.len());
     let mut targets = Vec::with_capacity(seeds.len());
@@ -50,7 +49,7 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
         .filter(|(blob, found)| outcome.came_in(*found) || around.indifferent.contains(blob))
         .map(|(blob, found)| (blob, found.gradient))
         .collect();
-    let mut inner = outcome.net;
+    let mut inner = walk.session.spare.take_back(outcome, body);
     let own_ops = inner.ops.len();
 
     check_kept(walk, op, &bindings, &seeds, &incoming)?;

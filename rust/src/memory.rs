@@ -1,0 +1,228 @@
+//! Memory that a thread keeps from one answer to the next.
+//!
+//! Half of the time for a net of ten thousand operators would go to the system for fresh memory, and
+//! a small net inside another one would ask for twenty vectors. So what a walk has used serves the
+//! next one, and what an answer has used the next answer of the thread: up to [`MOST`], and for nets
+//! of a like size. A thread that goes on with much smaller nets gives it back.
+
+use std::cell::Cell;
+
+use bumpalo::Bump;
+
+use crate::api::{Backward, Forward, Gradients, Ops};
+use crate::backward::{Found, Outcome};
+use crate::blobs::{BlobId, BlobTable, TableMemory};
+use crate::gradient::{Gradient, GradientNet, Ref, Values};
+use crate::makers::words::Answer;
+use crate::net::Net;
+use crate::producers::Producers;
+use crate::session::{Hook, Scope, Session};
+use crate::ssa::{Places, Ssa};
+use crate::verify::Held;
+use crate::wire::Writer;
+
+/// How many bytes a thread keeps.
+const MOST: usize = 48 << 20;
+/// How much smaller a net must be than the one before to have the memory given back.
+const SMALLER: usize = 16;
+/// Nets of so few bytes are of like size.
+const SMALL: usize = 1 << 16;
+
+/// What the walks over nets have used, empty.
+#[derive(Default)]
+pub struct Spare<'a> {
+    walks: Vec<WalkMemory>,
+    nets: Vec<Net<'a>>,
+    gradient_nets: Vec<GradientNet<'a>>,
+    /// What blobs hold while an answer is played through.
+    pub(crate) held: Vec<Vec<Held>>,
+    /// Lists of blobs and their gradients.
+    pub(crate) gradients: Vec<Vec<(BlobId, Gradient)>>,
+    /// Of an answer that the caller has read.
+    pub(crate) writer: Writer,
+    pub(crate) named: Gradients,
+}
+
+/// The vectors of one walk.
+#[derive(Default)]
+pub struct WalkMemory {
+    pub(crate) ssa: Ssa,
+    pub(crate) found: Vec<Found>,
+    pub(crate) producers: Producers,
+    pub(crate) order: Vec<u32>,
+    pub(crate) handed_out: Vec<Ref>,
+    pub(crate) gets: Vec<Gradient>,
+    pub(crate) written_by: Vec<u32>,
+}
+
+impl<'a> Spare<'a> {
+    /// The vectors for a walk.
+    pub fn walk(&mut self) -> WalkMemory {
+        self.walks.pop().unwrap_or_default()
+    }
+
+    /// A net without operators.
+    pub fn net(&mut self) -> Net<'a> {
+        self.nets.pop().unwrap_or_default()
+    }
+
+    /// A gradient net without operators.
+    pub fn gradient_net(&mut self) -> GradientNet<'a> {
+        self.gradient_nets.pop().unwrap_or_default()
+    }
+
+    /// Takes back what a walk has used, but for the gradient net.
+    pub fn take_back(&mut self, outcome: Outcome<'a>, mut net: Net<'a>) -> GradientNet<'a> {
+        let (gradient_net, mut memory) = outcome.into_parts();
+        memory.clear();
+        self.walks.push(memory);
+        net.clear();
+        self.nets.push(net);
+        gradient_net
+    }
+
+    /// Takes back a gradient net that has been written out.
+    pub fn take_back_written(&mut self, mut net: GradientNet<'a>) {
+        net.clear();
+        self.gradient_nets.push(net);
+    }
+
+    fn bytes(&self) -> usize {
+        let walks = self.walks.iter().map(WalkMemory::bytes).sum::<usize>();
+        let nets = self.nets.iter().map(Net::bytes).sum::<usize>();
+        let gradient_nets = self.gradient_nets.iter().map(GradientNet::bytes).sum::<usize>();
+        let held = self.held.iter().map(room).sum::<usize>();
+        let gradients = self.gradients.iter().map(room).sum::<usize>();
+        let answer = self.writer.bytes_kept() + self.named.bytes();
+        walks + nets + gradient_nets + held + gradients + answer
+    }
+
+    /// The same memory for an answer that other bytes live for.
+    fn renewed<'b>(self) -> Spare<'b> {
+        let Self { walks, nets, gradient_nets, held, gradients, writer, named } = self;
+        let nets = nets.into_iter().map(Net::renewed).collect();
+        let gradient_nets = gradient_nets.into_iter().map(GradientNet::renewed).collect();
+        Spare { walks, nets, gradient_nets, held, gradients, writer, named }
+    }
+}
+
+impl WalkMemory {
+    fn clear(&mut self) {
+        self.ssa.clear();
+        self.found.clear();
+        self.producers.clear();
+        self.order.clear();
+        self.handed_out.clear();
+        self.gets.clear();
+        self.written_by.clear();
+    }
+
+    fn bytes(&self) -> usize {
+        self.ssa.bytes()
+            + self.producers.bytes()
+            + room(&self.found)
+            + room(&self.order)
+            + room(&self.handed_out)
+            + room(&self.gets)
+            + room(&self.written_by)
+    }
+}
+
+/// The memory of an answer, empty.
+#[derive(Default)]
+struct Memory {
+    bump: Bump,
+    table: TableMemory<'static>,
+    values: Values,
+    places: Places,
+    answer: Answer,
+    spare: Spare<'static>,
+    /// The bytes of the net that it served last.
+    served: usize,
+}
+
+thread_local! {
+    static KEPT: Cell<Option<Box<Memory>>> = const { Cell::new(None) };
+}
+
+/// Runs `work` with a session in the memory that the thread keeps.
+pub fn with_session<R>(
+    forward: Forward<'_>,
+    scope: &Scope,
+    hook: &mut dyn Hook,
+    work: impl for<'a> FnOnce(&mut Session<'_, 'a>, Forward<'a>) -> R,
+) -> R {
+    let size = forward.size();
+    // A hook may ask for answers of its own meanwhile: those find nothing here, and take fresh memory.
+    let mut memory = KEPT.take().unwrap_or_default();
+    if memory.served > SMALL && size < memory.served / SMALLER {
+        memory = Box::default();
+    }
+    let Memory { bump, table, values, places, answer, spare, .. } = *memory;
+    let (result, kept) = {
+        let table = BlobTable::new(&bump, table.renewed(), size / 12);
+        let mut session =
+            Session::new(table, (values, places, answer), spare.renewed(), scope, hook);
+        let result = work(&mut session, forward);
+        let Session { table, values, places, answer, spare, .. } = session;
+        (result, (table.into_memory().renewed(), values, places, answer, spare.renewed()))
+    };
+    let (table, mut values, places, answer, spare) = kept;
+    values.clear();
+    let mut memory = Memory { bump, table, values, places, answer, spare, served: size };
+    memory.bump.reset();
+    if memory.bytes() <= MOST {
+        KEPT.set(Some(Box::new(memory)));
+    }
+    result
+}
+
+/// Takes back an answer that the caller has read.
+pub fn take_back_answer(answer: Backward) {
+    let Some(mut memory) = KEPT.take() else { return };
+    if let Ops::Net(mut writer) = answer.ops {
+        writer.clear();
+        memory.spare.writer = writer;
+    }
+    memory.spare.named = answer.gradients;
+    memory.spare.named.clear();
+    if memory.bytes() <= MOST {
+        KEPT.set(Some(memory));
+    }
+}
+
+/// The memory of an empty vector for things of another lifetime: the same, as the layout is the same.
+pub(crate) fn renewed<T, U>(mut empty: Vec<T>) -> Vec<U> {
+    empty.clear();
+    empty.into_iter().filter_map(|_| None).collect()
+}
+
+/// How many bytes a vector has room for.
+pub(crate) fn room<T>(vector: &Vec<T>) -> usize {
+    vector.capacity() * size_of::<T>()
+}
+
+impl Memory {
+    fn bytes(&self) -> usize {
+        self.bump.allocated_bytes()
+            + self.table.bytes()
+            + self.values.bytes()
+            + self.places.bytes()
+            + self.spare.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renewed_memory_is_the_same_memory() {
+        let text = String::from("a");
+        let mut names: Vec<&str> = Vec::with_capacity(100);
+        names.push(&text);
+        let (address, room) = (names.as_ptr() as usize, names.capacity());
+        let names: Vec<&'static str> = renewed(names);
+        assert_eq!((names.as_ptr() as usize, names.capacity()), (address, room));
+    }
+}
