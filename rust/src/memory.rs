@@ -156,7 +156,7 @@ pub fn with_session<R>(
     // A hook may ask for answers of its own meanwhile: those find nothing here, and take fresh memory.
     let mut memory = KEPT.take().unwrap_or_default();
     if memory.served > SMALL && size < memory.served / SMALLER {
-        memory = Box::default();
+        *memory = Memory::default();
     }
     let Memory { bump, table, values, places, answer, spare, .. } = *memory;
     let (result, kept) = {

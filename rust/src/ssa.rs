@@ -67,6 +67,7 @@ pub struct Ssa {
 impl Ssa {
     /// Plays a net, with nothing played before. `targets` are blobs that are read behind its end; their places are handed to
     /// `target`.
+    #[must_use]
     pub fn play(
         mut self,
         net: &Net<'_>,
