@@ -1,5 +1,6 @@
 """The Rust core: from bytes to bytes. Names that are not UTF-8 stand as surrogate escapes."""
 
+from collections.abc import Iterable
 from typing import Literal, overload
 
 from ._host import Scope
@@ -16,9 +17,12 @@ __all__ = [
     "has_gradient",
     "makers",
     "operator_gradient",
+    "outline",
     "trace",
     "versions",
 ]
+
+_Name = str | bytes
 
 DEPTH_LIMIT: int
 __version__: str
@@ -56,6 +60,16 @@ def control_gradient(
     makers: Makers | None,
     scope: Scope,
 ) -> tuple[list[bytes], list[Gradient]]: ...
+def outline(
+    op_type: _Name,
+    inputs: Iterable[_Name],
+    outputs: Iterable[_Name],
+    arguments: Iterable[_Name],
+    device: bytes | None,
+) -> bytes:
+    """The wire form of an operator that no gradient is made from: the arguments are there, each
+    with its name and nothing else."""
+
 def versions(ops: list[bytes]) -> list[tuple[list[int], list[int]]]:
     """For each operator the version of each input and of each output.
 

@@ -18,16 +18,21 @@ import copyreg
 import gc
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from operator import methodcaller
+from typing import Any, Callable
 
+from . import _core
 from .blobs import listed
 from .errors import ArgumentError, MalformedError, MissingPackageError, TooDeepError, UsageError
 
 NET = "caffe2.NetDef"
 OPERATOR = "caffe2.OperatorDef"
 MODULE = "ctrlgrad.caffe2_pb2"
+
+SILENT = frozenset(op_type for op_type, answer in _core.makers() if answer == "none")
+"""Operator types that silently have no gradient. Fills are among them, which hold whole tensors."""
 
 _lock = threading.RLock()
 _own: dict[str, Any] | None = None
@@ -159,14 +164,40 @@ def net_class(operator_class: Any) -> Any:
 # ----------------------------------------------------------------------------- to bytes
 
 
-def all_to_bytes(messages: Iterable[Any]) -> list[bytes]:
+def all_to_bytes(messages: list[Any]) -> list[bytes]:
     """The wire form of each message.
 
     Raises MalformedError if a required field is missing, TooDeepError if the protobuf in pure
     Python is not able to write so many nested nets.
     """
+    return _written(messages, _writer(messages))
+
+
+def forward_to_bytes(operators: list[Any], is_bare: Callable[[Any], bool]) -> list[bytes]:
+    """The wire form of each operator of a forward net; the errors are those of `all_to_bytes`.
+
+    No gradient is made from what a silent operator holds, which may be megabytes of weights. So
+    those for which `is_bare` has no objection go without it.
+    """
+    write = _writer(operators)
+    if SILENT.isdisjoint([op.type for op in operators]):
+        return _written(operators, write)
+    return _written(
+        operators,
+        lambda op: _outline(op) if op.type in SILENT and op.arg and is_bare(op) else write(op),
+    )
+
+
+def _writer(messages: list[Any]) -> Callable[[Any], bytes]:
+    """What serializes these messages: where they have one class, the method that they share."""
+    classes: set[Any] = set(map(type, messages))
+    write: Callable[[Any], bytes] = methodcaller("SerializeToString")
+    return classes.pop().SerializeToString if len(classes) == 1 else write
+
+
+def _written(messages: list[Any], write: Callable[[Any], bytes]) -> list[bytes]:
     try:
-        return [message.SerializeToString() for message in messages]
+        return list(map(write, messages))
     except RecursionError as error:
         raise TooDeepError(
             "the installed protobuf cannot serialize so many nested nets (it is the one in pure "
@@ -179,6 +210,12 @@ def all_to_bytes(messages: Iterable[Any]) -> list[bytes]:
         raise MalformedError("a message cannot be serialized: %s" % error) from error
 
 
+def _outline(op: Any) -> bytes:
+    """The wire form of an operator as it would be if its arguments had names and nothing else."""
+    device = op.device_option.SerializeToString() if op.HasField("device_option") else None
+    return _core.outline(op.type, op.input, op.output, [arg.name for arg in op.arg], device)
+
+
 def net_to_bytes(net: object) -> bytes:
     """A NetDef message, or the bytes of one, as bytes. Raises UsageError for anything else."""
     if isinstance(net, bytes):
@@ -189,8 +226,8 @@ def net_to_bytes(net: object) -> bytes:
     return all_to_bytes([net])[0]
 
 
-def operators_to_bytes(operators: Any) -> tuple[list[Any], list[bytes]]:
-    """A list or repeated field of operators, as a list and each in wire form.
+def operators_of(operators: Any) -> list[Any]:
+    """A list or repeated field of operators, as a list.
 
     Raises UsageError if it is neither, or holds anything but operators.
     """
@@ -199,7 +236,7 @@ def operators_to_bytes(operators: Any) -> tuple[list[Any], list[bytes]]:
     messages = listed(operators, "the operators")
     for cls in dict.fromkeys(map(type, messages)):
         check_class(cls, OPERATOR)
-    return messages, all_to_bytes(messages)
+    return messages
 
 
 # --------------------------------------------------------------------------- from bytes

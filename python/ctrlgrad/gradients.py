@@ -201,7 +201,8 @@ class GradientRegistry:
         ys_generate_gradient: is there because Caffe2 has it, and does as much there: nothing.
         Raises what `backward` raises.
         """
-        messages, wires = _messages.operators_to_bytes(operators)
+        messages = _messages.operators_of(operators)
+        wires = OURS.wires(messages)
         return of_operators(OURS, messages, wires, targets_to_core(ys, OURS.in_scope))
 
 
@@ -310,7 +311,7 @@ class Makers:
             ops = []
         elif _messages.full_name(type(ops)) is not None:
             ops = [ops]
-        made = _messages.operators_to_bytes(ops)[1], gradients_to_core(g_input)
+        made = _messages.all_to_bytes(_messages.operators_of(ops)), gradients_to_core(g_input)
         if len(path) == 1:
             self.given = list(g_input)
         return made

@@ -8,7 +8,7 @@ use crate::blobs::{BlobId, BlobTable};
 use crate::emit::Emitter;
 use crate::error::{shown_name, Error, Kind, Result};
 use crate::gradient::{Gradient, GradientNet};
-use crate::message::NetRef;
+use crate::message::{arg, op, NetRef};
 use crate::net::Net;
 use crate::session::{Hook, Named, Scope, Session};
 use crate::slice::{drop_idle_copies, keep_only};
@@ -267,6 +267,33 @@ fn check_control(net: &Net<'_>, g_output: &[Named], expected: &str) -> Result<()
         .hint("give one entry for each output, None where there is no gradient"));
     }
     Ok(())
+}
+
+/// The wire form of an operator that no gradient is made from: its type and its blobs, the names of
+/// its arguments without what they hold, and its device option.
+pub fn outline(
+    op_type: &[u8],
+    inputs: &[Vec<u8>],
+    outputs: &[Vec<u8>],
+    arguments: &[Vec<u8>],
+    device: Option<&[u8]>,
+) -> Vec<u8> {
+    let mut writer = Writer::default();
+    if let Some(device) = device {
+        writer.bytes_field(op::DEVICE_OPTION, device);
+    }
+    for name in arguments.iter().rev() {
+        let start = writer.position();
+        writer.bytes_field(arg::NAME, name);
+        writer.close(op::ARG, start);
+    }
+    writer.bytes_field(op::TYPE, op_type);
+    for (number, names) in [(op::OUTPUT, outputs), (op::INPUT, inputs)] {
+        for name in names.iter().rev() {
+            writer.bytes_field(number, name);
+        }
+    }
+    writer.written().to_vec()
 }
 
 /// By operator: the versions of its inputs, and of its outputs, as `IR.Play` numbers them.

@@ -28,7 +28,11 @@ fn to_str<'py>(py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyString>> {
     }
 }
 
+/// Compiled protobufs have names that are not UTF-8 as `bytes`.
 fn from_str(name: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if let Ok(name) = name.cast::<PyBytes>() {
+        return Ok(name.as_bytes().to_vec());
+    }
     let name = name.cast::<PyString>()?;
     match name.to_cow() {
         Ok(name) => Ok(name.into_owned().into_bytes()),
@@ -328,6 +332,20 @@ fn one_operator<'py>(
 }
 
 #[pyfunction]
+fn outline<'py>(
+    py: Python<'py>,
+    op_type: &Bound<'py, PyAny>,
+    inputs: &Bound<'py, PyAny>,
+    outputs: &Bound<'py, PyAny>,
+    arguments: &Bound<'py, PyAny>,
+    device: Option<&[u8]>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let (inputs, outputs, arguments) = (names(inputs)?, names(outputs)?, names(arguments)?);
+    let wire = api::outline(&from_str(op_type)?, &inputs, &outputs, &arguments, device);
+    Ok(PyBytes::new(py, &wire))
+}
+
+#[pyfunction]
 fn versions(py: Python<'_>, ops: &Bound<'_, PyAny>) -> PyResult<Vec<(Vec<u32>, Vec<u32>)>> {
     let ops = ops_of(ops)?;
     let ops: Vec<&[u8]> = ops.iter().map(PyBytesMethods::as_bytes).collect();
@@ -438,6 +456,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(backward, module)?)?;
     module.add_function(wrap_pyfunction!(operator_gradient, module)?)?;
     module.add_function(wrap_pyfunction!(control_gradient, module)?)?;
+    module.add_function(wrap_pyfunction!(outline, module)?)?;
     module.add_function(wrap_pyfunction!(versions, module)?)?;
     module.add_function(wrap_pyfunction!(trace, module)?)?;
     module.add_function(wrap_pyfunction!(get_ssa, module)?)?;
