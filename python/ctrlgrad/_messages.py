@@ -18,8 +18,7 @@ import copyreg
 import gc
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import lru_cache
 from operator import methodcaller
 from typing import Any, Callable
 
@@ -128,10 +127,13 @@ def default_class(name: str) -> Any:
     return own_names()[name] if cls is None else cls
 
 
-def full_name(cls: type) -> str | None:
-    """The full protobuf name of a message class; None for any other type."""
+def _full_name(cls: Any) -> str | None:
     name = getattr(getattr(cls, "DESCRIPTOR", None), "full_name", None)
     return name if isinstance(name, str) and hasattr(cls, "SerializeToString") else None
+
+
+full_name: Callable[[Any], str | None] = lru_cache(_full_name)
+"""The full protobuf name of a message class; None for any other type."""
 
 
 def check_class(cls: type, wanted: str) -> None:
@@ -155,6 +157,7 @@ def operator_class(net_class: Any) -> Any:
     return net_class.DESCRIPTOR.fields_by_name["op"].message_type._concrete_class
 
 
+@lru_cache
 def net_class(operator_class: Any) -> Any:
     """The class of the nets that an operator's arguments hold."""
     argument = operator_class.DESCRIPTOR.fields_by_name["arg"].message_type
@@ -294,29 +297,32 @@ def _not_utf8(error: UnicodeDecodeError) -> ArgumentError:
 
 def messages_from_bytes(cls: Any, wires: list[bytes]) -> list[Any]:
     """A message of class `cls` for each wire form; the errors are those of `from_bytes`."""
-    with collector_held(len(wires)):
-        try:
-            return list(map(cls.FromString, wires))
-        except Exception:
-            return [from_bytes(cls, wire) for wire in wires]
+    return [from_bytes(cls, wire) for wire in wires]
 
 
-MANY = 1000
-"""Of how many objects on the garbage collector is held off while they are made."""
+def operators_from_bytes(cls: Any, pieces: list[bytes]) -> list[Any]:
+    """The operators, of class `cls`, of nets in wire form; the errors are those of `from_bytes`.
+
+    A net is parsed in a third of the time that its operators take one by one.
+    """
+    net = net_class(cls)
+    if len(pieces) == 1:
+        return list(from_bytes(net, pieces[0]).op)
+    with CollectorHeld():
+        return [op for piece in pieces for op in from_bytes(net, piece).op]
 
 
-@contextmanager
-def collector_held(number: int) -> Iterator[None]:
-    """Holds the garbage collector off while so many objects are made that all live on.
+class CollectorHeld:
+    """Holds the garbage collector off while many objects are made that all live on.
 
     It would look at them again and again, and find nothing: a sixth of the time. If it is off
     already, it stays so.
     """
-    if number < MANY or not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *raised: object) -> None:
+        if self._was_on:
+            gc.enable()

@@ -64,8 +64,8 @@ pub struct Options {
 
 /// A backward pass.
 pub struct Backward {
-    /// The gradient operators: one serialized `NetDef` that holds them, or each one by itself.
-    pub ops: Ops,
+    /// The gradient operators: a serialized `NetDef` that holds nothing else.
+    pub ops: Writer,
     /// The gradients of blobs, in the order in which the walk met them.
     pub gradients: Gradients,
 }
@@ -98,14 +98,6 @@ impl Gradients {
             (names.0, names.1, sparse.then_some(names.2))
         })
     }
-}
-
-/// Gradient operators, serialized.
-pub enum Ops {
-    /// The `op` fields of a `NetDef`.
-    Net(Writer),
-    /// One message each.
-    Each(Vec<Vec<u8>>),
 }
 
 /// The backward pass of a net.
@@ -142,7 +134,10 @@ pub fn backward(
     let op_type = |op: u32| net.ops()[op as usize].view.op_type;
     verify(&mut session, &outcome.net, &op_type, &lasting)?;
     drop_idle_copies(&mut session, &mut outcome.net);
-    let ops = emit(&mut session, &outcome.net, forward);
+    let ops = Writer::with_capacity(3 * forward.size() + 64);
+    let mut emitter = Emitter::new(ops, &mut session.values, &mut session.table);
+    emitter.net_ops(&outcome.net);
+    let ops = emitter.writer;
     Ok(Backward { ops, gradients: names(&mut session, &gradients) })
 }
 
@@ -190,18 +185,6 @@ pub(crate) fn targets(session: &mut Session<'_, '_>, ys: &[Y]) -> Result<Vec<Tar
         }
     }
     Ok(targets)
-}
-
-fn emit<'a>(session: &mut Session<'_, 'a>, net: &GradientNet<'a>, like: Forward<'_>) -> Ops {
-    match like {
-        Forward::Net(bytes) => {
-            let writer = Writer::with_capacity(3 * bytes.len() + 64);
-            let mut emitter = Emitter::new(writer, &mut session.values, &mut session.table);
-            emitter.net_ops(net);
-            Ops::Net(emitter.writer)
-        }
-        Forward::Ops(_) => Ops::Each(each_op(session, net)),
-    }
 }
 
 pub(crate) fn each_op<'a>(session: &mut Session<'_, 'a>, net: &GradientNet<'a>) -> Vec<Vec<u8>> {

@@ -9,13 +9,17 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::api::{self, Forward, Gradients, Ops, Options, Y};
+use crate::api::{self, Forward, Gradients, Options, Y};
 use crate::error::{Error, Kind, Report, Result};
 use crate::makers;
 use crate::session::{Asked, Hook, Named, Scope, DEPTH_LIMIT};
+use crate::wire::fields;
 
 /// Nets of fewer bytes are answered faster than another thread could make use of the interpreter.
 const DETACH_FROM: usize = 1 << 16;
+
+/// Operators are handed back in pieces of so many bytes.
+const PIECE: usize = 1 << 16;
 
 /// A name that is not UTF-8 stands as surrogate escapes in Python.
 fn to_str<'py>(py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyString>> {
@@ -241,8 +245,8 @@ fn names(names: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
     names.try_iter()?.map(|name| from_str(&name?)).collect()
 }
 
-fn to_map<'py>(py: Python<'py>, gradients: &Gradients) -> PyResult<Bound<'py, PyDict>> {
-    let map = PyDict::new(py);
+fn fill(map: &Bound<'_, PyDict>, gradients: &Gradients) -> PyResult<()> {
+    let py = map.py();
     for (blob, first, second) in gradients.iter() {
         let blob = to_str(py, blob)?;
         let first = to_str(py, first)?;
@@ -251,24 +255,44 @@ fn to_map<'py>(py: Python<'py>, gradients: &Gradients) -> PyResult<Bound<'py, Py
             Some(second) => map.set_item(blob, (first, to_str(py, second)?))?,
         }
     }
-    Ok(map)
+    Ok(())
+}
+
+/// A net of operators as several, one behind the other. Whoever keeps one of the operators as a message
+/// keeps its piece, and no more.
+fn pieces<'py>(py: Python<'py>, net: &[u8]) -> PyResult<Bound<'py, PyList>> {
+    let pieces = PyList::empty(py);
+    let (mut start, mut end) = (0, 0);
+    for op in fields(net).filter_map(Result::ok) {
+        end += op.raw.len();
+        if end - start >= PIECE {
+            pieces.append(PyBytes::new(py, &net[start..end]))?;
+            start = end;
+        }
+    }
+    if start < end {
+        pieces.append(PyBytes::new(py, &net[start..end]))?;
+    }
+    Ok(pieces)
 }
 
 /// See `_core.pyi`, here and below.
 #[pyfunction]
-#[pyo3(signature = (net, ys, *, known, no_grad, wrt, makers, scope))]
+#[pyo3(signature = (net, ys, grads, makers, scope, *, known=false, no_grad=None, wrt=None))]
 #[allow(clippy::too_many_arguments)]
 fn backward<'py>(
     py: Python<'py>,
     net: &Bound<'py, PyAny>,
     ys: &Bound<'py, PyAny>,
-    known: bool,
-    no_grad: &Bound<'py, PyAny>,
-    wrt: Option<&Bound<'py, PyAny>>,
+    grads: &Bound<'py, PyDict>,
     makers: Option<&Bound<'py, PyAny>>,
     scope: Option<&Bound<'py, PyAny>>,
-) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
-    let options = Options { known, no_grad: names(no_grad)?, wrt: wrt.map(names).transpose()? };
+    known: bool,
+    no_grad: Option<&Bound<'py, PyAny>>,
+    wrt: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let no_grad = no_grad.map(names).transpose()?.unwrap_or_default();
+    let options = Options { known, no_grad, wrt: wrt.map(names).transpose()? };
     let ys = targets(ys)?;
     let handed = Handed::from(net)?;
     let ops: Vec<&[u8]> = match &handed {
@@ -281,11 +305,12 @@ fn backward<'py>(
     };
     let (makers, scope) = (Makers::new(makers)?, scope_of(scope)?);
     let answer = run(py, size, makers, |hook| api::backward(forward, &ys, &options, &scope, hook))?;
-    let ops = match &answer.ops {
-        Ops::Net(net) => PyBytes::new(py, net.written()).into_any(),
-        Ops::Each(ops) => to_messages(py, ops)?.into_any(),
-    };
-    Ok((ops, to_map(py, &answer.gradients)?))
+    fill(grads, &answer.gradients)?;
+    let net = answer.ops.written();
+    match handed {
+        Handed::Net(_) => Ok(PyBytes::new(py, net).into_any()),
+        Handed::Ops(_) => Ok(pieces(py, net)?.into_any()),
+    }
 }
 
 type OpsAndGradients<'py> = (Bound<'py, PyList>, Bound<'py, PyList>);
@@ -397,7 +422,9 @@ fn trace<'py>(
         }
         generators.append((to_str(py, blob)?, version, shown))?;
     }
-    Ok((to_messages(py, &traced.ops)?, to_map(py, &traced.gradients)?, frontier, generators))
+    let gradients = PyDict::new(py);
+    fill(&gradients, &traced.gradients)?;
+    Ok((to_messages(py, &traced.ops)?, gradients, frontier, generators))
 }
 
 #[pyfunction]
