@@ -303,13 +303,18 @@ def messages_from_bytes(cls: Any, wires: list[bytes]) -> list[Any]:
 def operators_from_bytes(cls: Any, pieces: list[bytes]) -> list[Any]:
     """The operators, of class `cls`, of nets in wire form; the errors are those of `from_bytes`.
 
-    A net is parsed in a third of the time that its operators take one by one.
+    A net is parsed in as little as a third of the time that its operators take one by one. Each
+    is taken out of `pieces` and let go as soon as its operators are there.
     """
     net = net_class(cls)
     if len(pieces) == 1:
-        return list(from_bytes(net, pieces[0]).op)
+        return list(from_bytes(net, pieces.pop()).op)
+    pieces.reverse()
+    operators: list[Any] = []
     with CollectorHeld():
-        return [op for piece in pieces for op in from_bytes(net, piece).op]
+        while pieces:
+            operators.extend(from_bytes(net, pieces.pop()).op)
+    return operators
 
 
 class CollectorHeld:

@@ -159,7 +159,7 @@ def GetBackwardPass(
     """`ctrlgrad.GradientRegistry.GetBackwardPass` with Caffe2's classes, scopes and makers."""
     host = _host()
     messages = _messages.operators_of(operators)
-    return of_operators(host, messages, host.wires(messages), targets_to_core(ys, host.in_scope))
+    return of_operators(host, messages, targets_to_core(ys, host.in_scope))
 
 
 def GetGradientForOp(

@@ -207,17 +207,22 @@ class GradientRegistry:
         Raises what `backward` raises.
         """
         messages = _messages.operators_of(operators)
-        wires = OURS.wires(messages)
-        return of_operators(OURS, messages, wires, targets_to_core(ys, OURS.in_scope))
+        return of_operators(OURS, messages, targets_to_core(ys, OURS.in_scope))
 
 
 def of_operators(
-    host: Host, messages: list[Any], wires: list[bytes], targets: list[Target]
+    host: Host, messages: list[Any], targets: list[Target], wires: list[bytes] | None = None
 ) -> tuple[list[Any], GradientMap]:
-    """The backward pass of operators that are there as messages and as bytes."""
+    """The backward pass of operators; `wires` is their wire form where the caller needs it too."""
     cls = host.operator_class(messages)
     grads = empty_map(host)
-    pieces = _core.backward(wires, targets, grads, Makers.of(host, cls, messages), host.scope())
+    pieces = _core.backward(
+        host.wires(messages) if wires is None else wires,  # not kept while the answer is parsed
+        targets,
+        grads,
+        Makers.of(host, cls, messages),
+        host.scope(),
+    )
     return _messages.operators_from_bytes(cls, pieces), grads
 
 

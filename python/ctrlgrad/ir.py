@@ -63,7 +63,7 @@ class IR:
         # The operators are the caller's, who may have changed them since.
         wires = self._host.wires(self._operators)
         targets = targets_to_core(ys, self._host.in_scope)
-        self._answer, grads = of_operators(self._host, self._operators, wires, targets)
+        self._answer, grads = of_operators(self._host, self._operators, targets, wires)
         self._asked = wires, self._host.scope()
         self._targets.append(targets)
         self._played = self._traced = None
