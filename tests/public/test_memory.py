@@ -49,11 +49,11 @@ def once():
     except ctrlgrad.SchemaError:
         pass
 
-# The allocators need a few calls until they have what they reuse.
-for _ in range(100):
+for _ in range(10):
     once()
+    resident()
 before = resident()
-for _ in range(1000):
+for _ in range(990):
     once()
 print(resident() - before)
 """
