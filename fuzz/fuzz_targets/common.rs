@@ -1,5 +1,5 @@
 // Shared by the targets: asks, and checks what comes back.
-use ctrlgrad::api::{self, Forward, Ops, Options, Y};
+use ctrlgrad::api::{self, Forward, Options, Y};
 use ctrlgrad::session::{Named, NoHook, Scope};
 use ctrlgrad::wire::{fields, Value};
 
@@ -46,14 +46,13 @@ pub fn ask(
     let options = Options { known: false, no_grad, wrt };
     match api::backward(Forward::Net(net), &ys, &options, &Scope::default(), &mut NoHook) {
         Ok(answer) => {
-            let Ops::Net(writer) = &answer.ops else { panic!("a net was asked for") };
-            walk_net(writer.written(), 0);
+            walk_net(answer.ops.written(), 0);
             let gradients = answer
                 .gradients
                 .iter()
                 .map(|(b, f, s)| (b.to_vec(), f.to_vec(), s.map(<[u8]>::to_vec)))
                 .collect();
-            Ok((writer.written().to_vec(), gradients))
+            Ok((answer.ops.written().to_vec(), gradients))
         }
         Err(error) => {
             let text = error.to_string();

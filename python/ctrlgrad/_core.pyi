@@ -1,6 +1,7 @@
 """The Rust core: from bytes to bytes. Names that are not UTF-8 stand as surrogate escapes."""
 
-from typing import Literal, overload
+from collections.abc import Iterable
+from typing import Any, Literal, overload
 
 from ._host import Scope
 from .blobs import Gradient, Target
@@ -15,36 +16,50 @@ __all__ = [
     "get_ssa",
     "has_gradient",
     "makers",
+    "may_lack_fields",
     "operator_gradient",
+    "outline",
     "trace",
     "versions",
 ]
 
+_Name = str | bytes
+
 DEPTH_LIMIT: int
 __version__: str
+
+_Gradients = dict[Any, Any]
 
 @overload
 def backward(
     net: bytes,
     ys: list[Target],
-    *,
-    known: bool,
-    no_grad: list[str],
-    wrt: list[str] | None,
+    grads: _Gradients,
     makers: Makers | None,
     scope: Scope,
-) -> tuple[bytes, dict[str, str | tuple[str, str]]]: ...
+    *,
+    known: bool = False,
+    no_grad: list[str] | None = None,
+    wrt: list[str] | None = None,
+) -> bytes:
+    """The gradient operators, as a serialized NetDef with nothing else in it.
+
+    grads: is given the gradients of blobs, as names or pairs of names."""
+
 @overload
 def backward(
     net: list[bytes],
     ys: list[Target],
-    *,
-    known: bool,
-    no_grad: list[str],
-    wrt: list[str] | None,
+    grads: _Gradients,
     makers: Makers | None,
     scope: Scope,
-) -> tuple[list[bytes], dict[str, str | tuple[str, str]]]: ...
+    *,
+    known: bool = False,
+    no_grad: list[str] | None = None,
+    wrt: list[str] | None = None,
+) -> list[bytes]:
+    """From operators; theirs come in such nets, one behind the other, none of them very long."""
+
 def operator_gradient(
     op: bytes, g_output: list[Gradient], *, makers: Makers | None, scope: Scope
 ) -> tuple[list[bytes], list[Gradient]]: ...
@@ -56,6 +71,19 @@ def control_gradient(
     makers: Makers | None,
     scope: Scope,
 ) -> tuple[list[bytes], list[Gradient]]: ...
+def outline(
+    op_type: _Name,
+    inputs: Iterable[_Name],
+    outputs: Iterable[_Name],
+    arguments: Iterable[_Name],
+    device: bytes | None,
+) -> bytes:
+    """The wire form of an operator that no gradient is made from: the arguments are there, each
+    with its name and nothing else."""
+
+def may_lack_fields(ops: list[bytes]) -> list[int]:
+    """Which of these operators hold something that has required fields. Most hold nothing such."""
+
 def versions(ops: list[bytes]) -> list[tuple[list[int], list[int]]]:
     """For each operator the version of each input and of each output.
 

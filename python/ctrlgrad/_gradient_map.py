@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from ._host import OURS, Host
-from ._messages import collector_held
+from ._host import Host
+from ._messages import CollectorHeld
 from .blobs import GradientName, Name
 
 _lock = threading.RLock()
@@ -38,7 +38,7 @@ class GradientMap(dict[Name, GradientName]):
             # every method takes the lock.
             with _lock:
                 if self._host is not None:
-                    with collector_held(len(self)):
+                    with CollectorHeld():
                         blobs = self._host.references(map(str, super().keys()))
                         made = dict(zip(blobs, self._host.gradients(super().values())))
                     super().clear()
@@ -145,8 +145,8 @@ class GradientMap(dict[Name, GradientName]):
         dict.clear(self._settled())
 
 
-def gradient_map(found: Mapping[str, str | tuple[str, str]], host: Host = OURS) -> GradientMap:
-    """The map for what the core found. The one place where such maps are made."""
-    grads = GradientMap(found)
+def empty_map(host: Host) -> GradientMap:
+    """A map for the core to fill. The one place where lazy maps are made."""
+    grads = GradientMap.__new__(GradientMap)
     grads._host = host
     return grads

@@ -82,6 +82,17 @@ class Host:
         """Whether the ones that a target starts with are named in the name scope."""
         return False
 
+    def wires(self, operators: list[Any]) -> list[bytes]:
+        """The operators of a forward net in wire form, as the core takes them."""
+        return _messages.forward_to_bytes(operators, self.is_bare)
+
+    def is_bare(self, op: Any) -> bool:
+        """Whether nobody looks at what an operator of a silent type has in its arguments.
+
+        Makers written in Python get the caller's own operators.
+        """
+        return True
+
     def operator_class(self, messages: list[Any]) -> Any:
         """The class that answers have for these operators."""
         return type(messages[0]) if messages else _messages.default_class("OperatorDef")
@@ -100,6 +111,8 @@ class Host:
         What is no text and no pair is one of these already, and stays.
         """
         found = list(gradients)
+        if set(map(type, found)) == {str}:
+            return self.references(found)
         dense = iter(self.references([each for each in found if type(each) is str]))
         return [
             next(dense)

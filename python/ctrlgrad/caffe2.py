@@ -79,6 +79,11 @@ class Caffe2(Host):
         """Caffe2's class, whatever class the question has."""
         return _messages.default_class("OperatorDef")
 
+    def is_bare(self, op: Any) -> bool:
+        """Not where a maker in C++ goes first, which may read it all."""
+        known = self._first.get(op.type)
+        return not (self.goes_first(op.type, op.SerializeToString()) if known is None else known)
+
     # ------------------------------------------------ makers of the installed Caffe2, in C++
 
     def goes_first(self, op_type: str, wire: bytes) -> bool:
@@ -153,8 +158,8 @@ def GetBackwardPass(
 ) -> tuple[list[Any], GradientMap]:
     """`ctrlgrad.GradientRegistry.GetBackwardPass` with Caffe2's classes, scopes and makers."""
     host = _host()
-    messages, wires = _messages.operators_to_bytes(operators)
-    return of_operators(host, messages, wires, targets_to_core(ys, host.in_scope))
+    messages = _messages.operators_of(operators)
+    return of_operators(host, messages, targets_to_core(ys, host.in_scope))
 
 
 def GetGradientForOp(

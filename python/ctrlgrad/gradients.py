@@ -20,7 +20,7 @@ from typing import (
 )
 
 from . import _core, _messages
-from ._gradient_map import GradientMap, gradient_map
+from ._gradient_map import GradientMap, empty_map
 from ._host import OURS, Host, Maker
 from .blobs import (
     Gradient,
@@ -111,16 +111,18 @@ def backward(
         makers = Makers.of(OURS)
     else:
         makers = Makers.of(OURS, _messages.operator_class(net_class), cast(Any, net).op)
-    ops, found = _core.backward(
+    grads = empty_map(OURS)
+    ops = _core.backward(
         wire,
         targets_to_core(ys, OURS.in_scope),
+        grads,
+        makers,
+        None,
         known=True,
         no_grad=names_to_core(no_grad, "no_grad"),
         wrt=None if wrt is None else names_to_core(wrt, "wrt"),
-        makers=makers,
-        scope=None,
     )
-    return BackwardPass(ops, gradient_map(found), net_class)
+    return BackwardPass(ops, grads, net_class)
 
 
 def backward_bytes(
@@ -142,15 +144,18 @@ def backward_bytes(
             "backward_bytes takes the bytes of a NetDef, not %s; ctrlgrad.backward takes messages"
             % type(net).__name__
         )
-    return _core.backward(
+    grads: dict[str, str | tuple[str, str]] = {}
+    ops = _core.backward(
         bytes(net),
         targets_to_core(ys, OURS.in_scope),
+        grads,
+        Makers.of(OURS),
+        None,
         known=True,
         no_grad=names_to_core(no_grad, "no_grad"),
         wrt=None if wrt is None else names_to_core(wrt, "wrt"),
-        makers=Makers.of(OURS),
-        scope=None,
     )
+    return ops, grads
 
 
 class GradientRegistry:
@@ -201,25 +206,24 @@ class GradientRegistry:
         ys_generate_gradient: is there because Caffe2 has it, and does as much there: nothing.
         Raises what `backward` raises.
         """
-        messages, wires = _messages.operators_to_bytes(operators)
-        return of_operators(OURS, messages, wires, targets_to_core(ys, OURS.in_scope))
+        messages = _messages.operators_of(operators)
+        return of_operators(OURS, messages, targets_to_core(ys, OURS.in_scope))
 
 
 def of_operators(
-    host: Host, messages: list[Any], wires: list[bytes], targets: list[Target]
+    host: Host, messages: list[Any], targets: list[Target], wires: list[bytes] | None = None
 ) -> tuple[list[Any], GradientMap]:
-    """The backward pass of operators that are there as messages and as bytes."""
+    """The backward pass of operators; `wires` is their wire form where the caller needs it too."""
     cls = host.operator_class(messages)
-    ops, found = _core.backward(
-        wires,
+    grads = empty_map(host)
+    pieces = _core.backward(
+        host.wires(messages) if wires is None else wires,  # not kept while the answer is parsed
         targets,
-        known=False,
-        no_grad=[],
-        wrt=None,
-        makers=Makers.of(host, cls, messages),
-        scope=host.scope(),
+        grads,
+        Makers.of(host, cls, messages),
+        host.scope(),
     )
-    return _messages.messages_from_bytes(cls, ops), gradient_map(found, host)
+    return _messages.operators_from_bytes(cls, pieces), grads
 
 
 def one_operator(
@@ -248,8 +252,10 @@ class Makers:
         None if that is never so.
     """
 
-    def __init__(self, host: Host, op_class: Any, operators: Iterable[Any]) -> None:
-        self.types = host.makers()
+    def __init__(
+        self, host: Host, types: dict[str, Maker], op_class: Any, operators: Iterable[Any]
+    ) -> None:
+        self.types = types
         self.goes_first = host.goes_first if host.has_first else None
         self.given: list[Any] | None = None
         self._host = host
@@ -260,8 +266,8 @@ class Makers:
     @classmethod
     def of(cls, host: Host, op_class: Any = None, operators: Iterable[Any] = ()) -> Makers | None:
         """The makers of a host, which get messages of `op_class`; None if there are none."""
-        makers = cls(host, op_class, operators)
-        return makers if makers.types or makers.goes_first else None
+        types = host.makers()
+        return cls(host, types, op_class, operators) if types or host.has_first else None
 
     def ask(
         self, wire: bytes, g_output: list[Gradient], path: tuple[int, ...]
@@ -310,7 +316,7 @@ class Makers:
             ops = []
         elif _messages.full_name(type(ops)) is not None:
             ops = [ops]
-        made = _messages.operators_to_bytes(ops)[1], gradients_to_core(g_input)
+        made = _messages.all_to_bytes(_messages.operators_of(ops)), gradients_to_core(g_input)
         if len(path) == 1:
             self.given = list(g_input)
         return made

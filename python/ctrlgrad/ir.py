@@ -49,7 +49,8 @@ class IR:
     """What stands behind the name of a target in that of its ones."""
 
     def __init__(self, operators: Iterable[Any]) -> None:
-        self._operators, self._wires = _messages.operators_to_bytes(operators)
+        self._operators = _messages.operators_of(operators)
+        self._wires = self._host.wires(self._operators)
         self._versions = _core.versions(self._wires)
         self._targets: list[list[Target]] = []
         self._answer: list[Any] = []
@@ -60,9 +61,9 @@ class IR:
     def GetBackwardPass(self, ys: Targets) -> tuple[list[Any], GradientMap]:
         """The gradient operators and the map of gradients, as `GradientRegistry` gives them."""
         # The operators are the caller's, who may have changed them since.
-        wires = _messages.all_to_bytes(self._operators)
+        wires = self._host.wires(self._operators)
         targets = targets_to_core(ys, self._host.in_scope)
-        self._answer, grads = of_operators(self._host, self._operators, wires, targets)
+        self._answer, grads = of_operators(self._host, self._operators, targets, wires)
         self._asked = wires, self._host.scope()
         self._targets.append(targets)
         self._played = self._traced = None

@@ -2,20 +2,21 @@
 
 use bumpalo::Bump;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use crate::backward::{self, check_orphans, Surroundings, Target};
-use crate::blobs::{BlobId, BlobTable, TableMemory};
+use crate::blobs::{BlobId, BlobTable};
 use crate::emit::Emitter;
 use crate::error::{shown_name, Error, Kind, Result};
 use crate::gradient::{Gradient, GradientNet};
 use crate::memory::{self, with_session};
-use crate::message::NetRef;
+use crate::message::{arg, net, op, NetRef};
 use crate::net::Net;
 use crate::session::{Hook, Named, Scope, Session};
 use crate::slice::{drop_idle_copies, keep_only};
 use crate::ssa::{Places, Ssa};
 use crate::verify::verify;
-use crate::wire::Writer;
+use crate::wire::{fields, Field, Value, Writer};
 
 /// A forward net as it is handed over.
 #[derive(Clone, Copy)]
@@ -70,8 +71,8 @@ pub struct Options {
 
 /// A backward pass.
 pub struct Backward {
-    /// The gradient operators: one serialized `NetDef` that holds them, or each one by itself.
-    pub ops: Ops,
+    /// The gradient operators: a serialized `NetDef` that holds nothing else.
+    pub ops: Writer,
     /// The gradients of blobs, in the order in which the walk met them.
     pub gradients: Gradients,
 }
@@ -117,14 +118,6 @@ impl Gradients {
     }
 }
 
-/// Gradient operators, serialized.
-pub enum Ops {
-    /// The `op` fields of a `NetDef`.
-    Net(Writer),
-    /// One message each.
-    Each(Vec<Vec<u8>>),
-}
-
 /// The backward pass of a net.
 pub fn backward(
     forward: Forward<'_>,
@@ -167,7 +160,7 @@ fn pass<'a>(
     let op_type = |op: u32| net.ops()[op as usize].view.op_type;
     verify(session, &outcome.net, &op_type, &lasting)?;
     drop_idle_copies(session, &mut outcome.net);
-    let ops = emit(session, &outcome.net, forward);
+    let ops = emit(session, &outcome.net, 3 * forward.size() + 64);
     let named = names(session, &gradients);
     gradients.clear();
     lasting.clear();
@@ -223,17 +216,12 @@ pub(crate) fn targets(session: &mut Session<'_, '_>, ys: &[Y]) -> Result<Vec<Tar
     Ok(targets)
 }
 
-fn emit<'a>(session: &mut Session<'_, 'a>, net: &GradientNet<'a>, like: Forward<'_>) -> Ops {
-    match like {
-        Forward::Net(bytes) => {
-            let mut writer = std::mem::take(&mut session.spare.writer);
-            writer.reserve(3 * bytes.len() + 64);
-            let mut emitter = Emitter::new(writer, &mut session.values, &mut session.table);
-            emitter.net_ops(net);
-            Ops::Net(emitter.writer)
-        }
-        Forward::Ops(_) => Ops::Each(each_op(session, net)),
-    }
+fn emit<'a>(session: &mut Session<'_, 'a>, net: &GradientNet<'a>, expected: usize) -> Writer {
+    let mut writer = std::mem::take(&mut session.spare.writer);
+    writer.reserve(expected);
+    let mut emitter = Emitter::new(writer, &mut session.values, &mut session.table);
+    emitter.net_ops(net);
+    emitter.writer
 }
 
 pub(crate) fn each_op<'a>(session: &mut Session<'_, 'a>, net: &GradientNet<'a>) -> Vec<Vec<u8>> {
@@ -311,10 +299,65 @@ fn check_control(net: &Net<'_>, g_output: &[Named], expected: &str) -> Result<()
     Ok(())
 }
 
+/// The wire form of an operator that no gradient is made from: its type and its blobs, the names of
+/// its arguments without what they hold, and its device option.
+pub fn outline(
+    op_type: &[u8],
+    inputs: &[Vec<u8>],
+    outputs: &[Vec<u8>],
+    arguments: &[Vec<u8>],
+    device: Option<&[u8]>,
+) -> Vec<u8> {
+    let mut writer = Writer::default();
+    if let Some(device) = device {
+        writer.bytes_field(op::DEVICE_OPTION, device);
+    }
+    for name in arguments.iter().rev() {
+        let start = writer.position();
+        writer.bytes_field(arg::NAME, name);
+        writer.close(op::ARG, start);
+    }
+    writer.bytes_field(op::TYPE, op_type);
+    for (number, names) in [(op::OUTPUT, outputs), (op::INPUT, inputs)] {
+        for name in names.iter().rev() {
+            writer.bytes_field(number, name);
+        }
+    }
+    writer.written().to_vec()
+}
+
+/// Whether an operator may lack required fields. Of all that it holds, also in nested nets, only tensors
+/// and partitions of nets have such fields, and perhaps what we do not know.
+pub fn may_lack_fields(op: &[u8]) -> bool {
+    #[derive(Clone, Copy)]
+    enum Is {
+        Op,
+        Arg,
+        Net,
+    }
+    let mut waiting: SmallVec<[(Is, &[u8]); 8]> = SmallVec::from_slice(&[(Is::Op, op)]);
+    while let Some((is, message)) = waiting.pop() {
+        for field in fields(message) {
+            let Ok(Field { number, value: Value::Bytes(bytes), .. }) = field else { continue };
+            match (is, number) {
+                (Is::Op, op::ARG) | (Is::Net, net::ARG) => waiting.push((Is::Arg, bytes)),
+                (Is::Arg, arg::N | arg::NETS) => waiting.push((Is::Net, bytes)),
+                (Is::Net, net::OP) => waiting.push((Is::Op, bytes)),
+                (Is::Op, _)
+                | (Is::Arg, ..=arg::STRINGS)
+                | (Is::Net, ..=net::DEVICE_OPTION | net::EXTERNAL_INPUT..=net::EXTERNAL_OUTPUT) => {
+                }
+                _ => return true,
+            }
+        }
+    }
+    false
+}
+
 /// By operator: the versions of its inputs, and of its outputs, as `IR.Play` numbers them.
 pub fn versions(ops: &[&[u8]]) -> Result<Vec<(Vec<u32>, Vec<u32>)>> {
     let bump = Bump::new();
-    let mut table = BlobTable::new(&bump, TableMemory::default(), 4 * ops.len());
+    let mut table = BlobTable::new(&bump, 4 * ops.len());
     let net = Forward::Ops(ops).into_net(Net::default(), &mut table)?;
     check_orphans(&table, &net, &[])?;
     let ssa =
@@ -337,7 +380,7 @@ pub type NetVersions = Vec<(Vec<Versioned>, Vec<Versioned>)>;
 /// Unlike in [`versions`], every write counts one up, from 0 or from the version that `versions` says.
 pub fn get_ssa(net: &[u8], versions: &[Versioned]) -> Result<(NetVersions, Vec<Versioned>)> {
     let bump = Bump::new();
-    let mut table = BlobTable::new(&bump, TableMemory::default(), net.len() / 16);
+    let mut table = BlobTable::new(&bump, net.len() / 16);
     let view = NetRef { bytes: net };
     let mut order = Vec::new();
     let mut current: FxHashMap<BlobId, i64> = FxHashMap::default();

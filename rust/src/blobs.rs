@@ -85,7 +85,12 @@ impl TableMemory<'_> {
 
 impl<'a> BlobTable<'a> {
     /// An empty table that keeps the names it has to make in `bump`.
-    pub fn new(bump: &'a Bump, memory: TableMemory<'a>, capacity: usize) -> Self {
+    pub fn new(bump: &'a Bump, capacity: usize) -> Self {
+        Self::in_memory(bump, TableMemory::default(), capacity)
+    }
+
+    /// The same, in memory that has been used before.
+    pub fn in_memory(bump: &'a Bump, memory: TableMemory<'a>, capacity: usize) -> Self {
         let TableMemory { mut names, mut hashed, mut gradients, scratch } = memory;
         let hasher = RandomState::default();
         names.reserve(capacity);
@@ -298,7 +303,7 @@ mod tests {
     #[test]
     fn a_name_has_one_id_however_it_is_come_by() {
         let bump = Bump::new();
-        let mut table = BlobTable::new(&bump, TableMemory::default(), 4);
+        let mut table = BlobTable::new(&bump, 4);
         let stray = table.intern(b"late_grad");
         let late = table.intern(b"late");
         assert_eq!(table.gradient(late), stray);
@@ -319,7 +324,7 @@ mod tests {
     #[test]
     fn a_name_made_of_suffixes_alone_does_not_go_deep() {
         let bump = Bump::new();
-        let mut table = BlobTable::new(&bump, TableMemory::default(), 4);
+        let mut table = BlobTable::new(&bump, 4);
         let name = GRADIENT.repeat(2_000_000);
         let id = table.intern(bump.alloc_slice_copy(&name));
         assert_eq!(table.get(&name), Some(id));

@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 use bumpalo::Bump;
 
-use crate::api::{Backward, Forward, Gradients, Ops};
+use crate::api::{Backward, Forward, Gradients};
 use crate::backward::{Found, Outcome};
 use crate::blobs::{BlobId, BlobTable, TableMemory};
 use crate::gradient::{Gradient, GradientNet, Ref, Values};
@@ -160,7 +160,7 @@ pub fn with_session<R>(
     }
     let Memory { bump, table, values, places, answer, spare, .. } = *memory;
     let (result, kept) = {
-        let table = BlobTable::new(&bump, table.renewed(), size / 12);
+        let table = BlobTable::in_memory(&bump, table.renewed(), size / 12);
         let mut session =
             Session::new(table, (values, places, answer), spare.renewed(), scope, hook);
         let result = work(&mut session, forward);
@@ -180,10 +180,8 @@ pub fn with_session<R>(
 /// Takes back an answer that the caller has read.
 pub fn take_back_answer(answer: Backward) {
     let Some(mut memory) = KEPT.take() else { return };
-    if let Ops::Net(mut writer) = answer.ops {
-        writer.clear();
-        memory.spare.writer = writer;
-    }
+    memory.spare.writer = answer.ops;
+    memory.spare.writer.clear();
     memory.spare.named = answer.gradients;
     memory.spare.named.clear();
     if memory.bytes() <= MOST {

@@ -9,14 +9,18 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::api::{self, Forward, Gradients, Ops, Options, Y};
+use crate::api::{self, Forward, Gradients, Options, Y};
 use crate::error::{Error, Kind, Report, Result};
 use crate::makers;
 use crate::memory::take_back_answer;
 use crate::session::{Asked, Hook, Named, Scope, DEPTH_LIMIT};
+use crate::wire::fields;
 
 /// Nets of fewer bytes are answered faster than another thread could make use of the interpreter.
 const DETACH_FROM: usize = 1 << 16;
+
+/// Operators are handed back in pieces of so many bytes.
+const PIECE: usize = 1 << 16;
 
 /// A name that is not UTF-8 stands as surrogate escapes in Python.
 fn to_str<'py>(py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyString>> {
@@ -29,7 +33,11 @@ fn to_str<'py>(py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyString>> {
     }
 }
 
+/// Compiled protobufs have names that are not UTF-8 as `bytes`.
 fn from_str(name: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if let Ok(name) = name.cast::<PyBytes>() {
+        return Ok(name.as_bytes().to_vec());
+    }
     let name = name.cast::<PyString>()?;
     match name.to_cow() {
         Ok(name) => Ok(name.into_owned().into_bytes()),
@@ -238,8 +246,8 @@ fn names(names: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
     names.try_iter()?.map(|name| from_str(&name?)).collect()
 }
 
-fn to_map<'py>(py: Python<'py>, gradients: &Gradients) -> PyResult<Bound<'py, PyDict>> {
-    let map = PyDict::new(py);
+fn fill(map: &Bound<'_, PyDict>, gradients: &Gradients) -> PyResult<()> {
+    let py = map.py();
     for (blob, first, second) in gradients.iter() {
         let blob = to_str(py, blob)?;
         let first = to_str(py, first)?;
@@ -248,24 +256,44 @@ fn to_map<'py>(py: Python<'py>, gradients: &Gradients) -> PyResult<Bound<'py, Py
             Some(second) => map.set_item(blob, (first, to_str(py, second)?))?,
         }
     }
-    Ok(map)
+    Ok(())
+}
+
+/// A net of operators as several, one behind the other. Whoever keeps one of the operators as a message
+/// keeps its piece, and no more.
+fn pieces<'py>(py: Python<'py>, net: &[u8]) -> PyResult<Bound<'py, PyList>> {
+    let pieces = PyList::empty(py);
+    let (mut start, mut end) = (0, 0);
+    for op in fields(net).filter_map(Result::ok) {
+        end += op.raw.len();
+        if end - start >= PIECE {
+            pieces.append(PyBytes::new(py, &net[start..end]))?;
+            start = end;
+        }
+    }
+    if start < end {
+        pieces.append(PyBytes::new(py, &net[start..end]))?;
+    }
+    Ok(pieces)
 }
 
 /// See `_core.pyi`, here and below.
 #[pyfunction]
-#[pyo3(signature = (net, ys, *, known, no_grad, wrt, makers, scope))]
+#[pyo3(signature = (net, ys, grads, makers, scope, *, known=false, no_grad=None, wrt=None))]
 #[allow(clippy::too_many_arguments)]
 fn backward<'py>(
     py: Python<'py>,
     net: &Bound<'py, PyAny>,
     ys: &Bound<'py, PyAny>,
-    known: bool,
-    no_grad: &Bound<'py, PyAny>,
-    wrt: Option<&Bound<'py, PyAny>>,
+    grads: &Bound<'py, PyDict>,
     makers: Option<&Bound<'py, PyAny>>,
     scope: Option<&Bound<'py, PyAny>>,
-) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
-    let options = Options { known, no_grad: names(no_grad)?, wrt: wrt.map(names).transpose()? };
+    known: bool,
+    no_grad: Option<&Bound<'py, PyAny>>,
+    wrt: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let no_grad = no_grad.map(names).transpose()?.unwrap_or_default();
+    let options = Options { known, no_grad, wrt: wrt.map(names).transpose()? };
     let ys = targets(ys)?;
     let handed = Handed::from(net)?;
     let ops: Vec<&[u8]> = match &handed {
@@ -278,13 +306,14 @@ fn backward<'py>(
     };
     let (makers, scope) = (Makers::new(makers)?, scope_of(scope)?);
     let answer = run(py, size, makers, |hook| api::backward(forward, &ys, &options, &scope, hook))?;
-    let ops = match &answer.ops {
-        Ops::Net(net) => PyBytes::new(py, net.written()).into_any(),
-        Ops::Each(ops) => to_messages(py, ops)?.into_any(),
+    fill(grads, &answer.gradients)?;
+    let net = answer.ops.written();
+    let ops = match handed {
+        Handed::Net(_) => PyBytes::new(py, net).into_any(),
+        Handed::Ops(_) => pieces(py, net)?.into_any(),
     };
-    let map = to_map(py, &answer.gradients)?;
     take_back_answer(answer);
-    Ok((ops, map))
+    Ok(ops)
 }
 
 type OpsAndGradients<'py> = (Bound<'py, PyList>, Bound<'py, PyList>);
@@ -328,6 +357,31 @@ fn one_operator<'py>(
     let work = |hook: &mut dyn Hook| api::operator_gradient(op, &g_output, kind, &scope, hook);
     let (ops, g_input) = run(py, op.len(), makers, work)?;
     Ok((to_messages(py, &ops)?, to_gradients(py, &g_input)?))
+}
+
+#[pyfunction]
+fn outline<'py>(
+    py: Python<'py>,
+    op_type: &Bound<'py, PyAny>,
+    inputs: &Bound<'py, PyAny>,
+    outputs: &Bound<'py, PyAny>,
+    arguments: &Bound<'py, PyAny>,
+    device: Option<&[u8]>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let (inputs, outputs, arguments) = (names(inputs)?, names(outputs)?, names(arguments)?);
+    let wire = api::outline(&from_str(op_type)?, &inputs, &outputs, &arguments, device);
+    Ok(PyBytes::new(py, &wire))
+}
+
+#[pyfunction]
+fn may_lack_fields(ops: &Bound<'_, PyList>) -> PyResult<Vec<usize>> {
+    let mut found = Vec::new();
+    for (at, op) in ops.iter().enumerate() {
+        if api::may_lack_fields(op.cast::<PyBytes>()?.as_bytes()) {
+            found.push(at);
+        }
+    }
+    Ok(found)
 }
 
 #[pyfunction]
@@ -382,7 +436,9 @@ fn trace<'py>(
         }
         generators.append((to_str(py, blob)?, version, shown))?;
     }
-    Ok((to_messages(py, &traced.ops)?, to_map(py, &traced.gradients)?, frontier, generators))
+    let gradients = PyDict::new(py);
+    fill(&gradients, &traced.gradients)?;
+    Ok((to_messages(py, &traced.ops)?, gradients, frontier, generators))
 }
 
 #[pyfunction]
@@ -441,6 +497,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(backward, module)?)?;
     module.add_function(wrap_pyfunction!(operator_gradient, module)?)?;
     module.add_function(wrap_pyfunction!(control_gradient, module)?)?;
+    module.add_function(wrap_pyfunction!(outline, module)?)?;
+    module.add_function(wrap_pyfunction!(may_lack_fields, module)?)?;
     module.add_function(wrap_pyfunction!(versions, module)?)?;
     module.add_function(wrap_pyfunction!(trace, module)?)?;
     module.add_function(wrap_pyfunction!(get_ssa, module)?)?;

@@ -173,14 +173,14 @@ impl Ssa {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blobs::{BlobTable, TableMemory};
+    use crate::blobs::BlobTable;
     use crate::testing::net_of;
     use bumpalo::Bump;
 
     fn numbers(ops: &[(&str, &[&str], &[&str])]) -> Vec<u32> {
         let bytes = net_of(ops);
         let bump = Bump::new();
-        let mut table = BlobTable::new(&bump, TableMemory::default(), 8);
+        let mut table = BlobTable::new(&bump, 8);
         let net = Net::read(crate::message::NetRef { bytes: &bytes }, &mut table)
             .expect("a well-formed net");
         let mut places = Places::default();

@@ -505,6 +505,29 @@ def test_types_that_caffe2_refuses_are_asked_of_python(core, proto, installed, l
     assert core.GradientRegistry.GetGradientForOp(two, sparse)[1] == sparse[:1]
 
 
+def test_what_a_fill_holds_is_read_where_caffe2_has_a_gradient_for_it(
+    core, proto, installed, library, monkeypatch
+):
+    def ask(values):
+        fill = op("GivenTensorFill", "x", "y", proto, values=[1] * values)
+        before = len(asked)
+        core.GradientRegistry.GetBackwardPass([fill], {"y": "g"})
+        return asked[before:]
+
+    asked = []
+
+    def get_gradient_defs(wire, g_output):
+        asked.append(len(ctrlgrad.caffe2_pb2.OperatorDef.FromString(wire).arg[0].ints))
+        return [], [core.C.GradientWrapper()]
+
+    monkeypatch.setattr(caffe2._host()._cpp, "get_gradient_defs", get_gradient_defs)
+    assert ask(7) == [7]
+    caffe2._host()._first["GivenTensorFill"] = True
+    assert ask(8) == [8]
+    caffe2._host()._first["GivenTensorFill"] = False
+    assert ask(9) == []
+
+
 def test_our_table_is_that_of_torch(core):
     """No type of the reference is asked of C++ by mistake: what differs, differs on purpose."""
     host = caffe2.Caffe2(core, None)

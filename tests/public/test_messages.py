@@ -12,11 +12,11 @@ import threading
 import ctrlgrad
 import google.protobuf
 import pytest
-from ctrlgrad import _deep, _messages, caffe2_pb2
+from ctrlgrad import _core, _deep, _messages, caffe2_pb2
 from ctrlgrad._schema import FILE
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.internal import api_implementation
-from nets import do_in_do, mlp, net, op, types
+from nets import do_in_do, if_, mlp, net, op, types
 
 PURE = api_implementation.Type() == "python"
 VERSION = tuple(map(int, google.protobuf.__version__.split(".")[:2]))
@@ -93,6 +93,36 @@ def test_answers_are_the_same_in_any_class(stranger):
     assert [a.SerializeToString() for a in mine] == [b.SerializeToString() for b in others]
     assert my_grads == other_grads
     assert ctrlgrad.get_ssa(ours) == ctrlgrad.get_ssa(theirs)
+
+
+def test_operators_of_a_long_answer_hold_on_to_few_others():
+    names = ["blob_%d" % at for at in range(5000)]
+    forward = net(*(op("Relu", x, y) for x, y in zip(names, names[1:])))
+    wires = _messages.all_to_bytes(list(forward.op))
+    grads = {}
+    pieces = _core.backward(wires, [(names[-1], None, False)], grads, None, None)
+    assert b"".join(pieces) == ctrlgrad.backward_bytes(forward.SerializeToString(), names[-1:])[0]
+    assert len(pieces) > 2
+    assert max(map(len, pieces)) < 1.1 * 2**16
+    ops, found = ctrlgrad.GradientRegistry.GetBackwardPass(forward.op, names[-1:])
+    assert found == grads
+    assert [made.output[0] for made in ops[1:]] == [name + "_grad" for name in names[-2::-1]]
+
+
+def test_operators_come_back_as_if_each_were_alone():
+    ops, _ = ctrlgrad.GradientRegistry.GetBackwardPass(mlp().op, ["loss"])
+    alone = [caffe2_pb2.OperatorDef.FromString(made.SerializeToString()) for made in ops]
+    assert ops == alone
+    ops[0].type = "Changed"
+    ops[1].arg.add(name="more").i = 3
+    assert ops[2:] == alone[2:]
+    kept = ops[1]
+    del ops
+    assert kept.arg[-1].i == 3
+    gathered = caffe2_pb2.NetDef(op=[kept, *alone])
+    kept.type = "Changed"
+    assert gathered.op[0].type == alone[1].type
+    assert pickle.loads(pickle.dumps(kept)) == copy.deepcopy(kept) == kept
 
 
 def test_operators_of_a_subclass_free_container():
@@ -367,11 +397,42 @@ def test_garbage_is_refused():
         assert isinstance(caught.value, ValueError)
 
 
-def test_required_fields_are_asked_for():
-    forward = net(op("Relu", "x", "y"))
+def partition(forward):
+    forward.partition_info.add()
+
+
+def quantized(forward):
+    forward.op[0].arg.add(name="t").qtensors.add(precision=8, scale=1.0, bias=0.0)
+
+
+def segment(forward):
     forward.op[0].arg.add(name="t").t.segment.begin = 1
-    with pytest.raises(ctrlgrad.MalformedError, match="end"):
+
+
+def segments(forward):
+    forward.arg.add(name="t").tensors.add().segment.begin = 1
+
+
+@pytest.mark.parametrize("lacks", [partition, quantized, segment, segments])
+@pytest.mark.parametrize("inside", [False, True])
+def test_required_fields_are_asked_for(lacks, inside):
+    inner = net(op("Relu", "x", "y"))
+    lacks(inner)
+    forward = net(if_("c", "x", "y", inner)) if inside else inner
+    with pytest.raises(ctrlgrad.MalformedError, match="missing required fields"):
         ctrlgrad.backward(forward, ["y"])
+    if inside or lacks in (quantized, segment):
+        for ask in (ctrlgrad.IR, lambda ops: ctrlgrad.GradientRegistry.GetBackwardPass(ops, ["y"])):
+            with pytest.raises(ctrlgrad.MalformedError, match="missing required fields"):
+                ask([op("Relu", "u", "x"), *forward.op])
+
+
+def test_tensors_that_lack_nothing_are_taken():
+    forward = net(op("Relu", "x", "y"))
+    segment(forward)
+    forward.op[0].arg[0].t.segment.end = 2
+    ops, _ = ctrlgrad.GradientRegistry.GetBackwardPass(forward.op, ["y"])
+    assert ops[1].arg[0] == forward.op[0].arg[0]
 
 
 def test_schema_is_the_one_of_the_classes():
