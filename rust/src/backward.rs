@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use crate::blobs::{self, BlobId, BlobTable};
 use crate::control;
+use crate::differentiate::Recorded;
 use crate::error::{shown_name, Error, Kind, Result};
 use crate::gradient::{Body, Gradient, GradientNet, Ref, ValueId};
 use crate::makers::in_place::changes_shape;
@@ -298,8 +299,10 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             let first = self.out.ops.len();
             let mut gets = std::mem::take(&mut self.gets);
             gets.clear();
-            self.differentiate(op, &mut gets)?;
-            self.hand_out(op, first, values, &gets);
+            if self.differentiate(op, &mut gets)? == Recorded::No {
+                self.record(op, first, values, &gets);
+            }
+            self.hand_out(op, &gets);
             self.gets = gets;
             self.release(op);
             self.session.path.pop();
@@ -408,15 +411,15 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             && !changes_shape(self.net.ops()[op].view.op_type)
     }
 
-    /// Gives the inputs of an operator their gradients, and records who made them.
-    ///
-    /// `first` is the first gradient operator of this forward operator, `values` the first value.
-    fn hand_out(&mut self, op: usize, first: usize, values: u32, g_input: &[Gradient]) {
+    /// Whether a blob is one that gets no gradient.
+    #[inline]
+    pub(crate) fn is_stopped(&self, blob: BlobId) -> bool {
+        self.around.no_gradient.contains(&blob)
+    }
+
+    /// Gives the inputs of an operator their gradients.
+    fn hand_out(&mut self, op: usize, g_input: &[Gradient]) {
         let inputs = self.net.input_places(op);
-        let stopped = |walk: &Self, k: usize| {
-            walk.around.no_gradient.contains(&walk.net.blobs()[inputs.start + k])
-        };
-        self.record(op, first, values, g_input, stopped);
         for version in &self.ssa.at[self.net.output_places(op)] {
             let place = self.ssa.versions[version.index()].place;
             self.written_by[place as usize] = op as u32;
@@ -424,7 +427,8 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         for (k, gradient) in g_input.iter().enumerate().take(inputs.len()) {
             let version = self.ssa.at[inputs.start + k];
             let place = self.ssa.versions[version.index()].place;
-            let gradient = if stopped(self, k) { Gradient::None } else { *gradient };
+            let is_stopped = self.is_stopped(self.net.blobs()[inputs.start + k]);
+            let gradient = if is_stopped { Gradient::None } else { *gradient };
             // An operator without gradient leaves what its input has from elsewhere; but what it has
             // overwritten itself has no gradient of its own left.
             let overwritten = self.written_by[place as usize] == op as u32;
@@ -434,15 +438,12 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         }
     }
 
-    fn record(
-        &mut self,
-        op: usize,
-        first: usize,
-        values: u32,
-        g_input: &[Gradient],
-        stopped: impl Fn(&Self, usize) -> bool,
-    ) {
+    /// Records who makes the gradients of the inputs of an operator.
+    ///
+    /// `first` is the first gradient operator of this forward operator, `values` the first value.
+    fn record(&mut self, op: usize, first: usize, values: u32, g_input: &[Gradient]) {
         let inputs = self.net.input_places(op);
+        let stopped = |walk: &Self, k: usize| walk.is_stopped(walk.net.blobs()[inputs.start + k]);
         let is_new = |part: Ref| matches!(part, Ref::Value(value) if value.0 >= values);
         // Which input each new value belongs to, and whether it still waits for being recorded.
         let mut owners: SmallVec<[u32; 8]> = SmallVec::new();
@@ -619,7 +620,7 @@ pub fn single<'a>(
     let answer = if natively {
         control::differentiate(&mut walk, 0).map(|gradients| gets = gradients)
     } else {
-        walk.differentiate(0, &mut gets)
+        walk.differentiate(0, &mut gets).map(|_| ())
     };
     walk.session.path.pop();
     let op_type = net.ops()[0].view.op_type;

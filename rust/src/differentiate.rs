@@ -11,29 +11,41 @@ use crate::blobs::{self, BlobId, BlobTable};
 use crate::control;
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Body, Gradient, Ref, ValueId, Values};
-use crate::makers;
 use crate::makers::in_place::may_overwrite;
 use crate::makers::words::{Answer, GradientSlot, PlannedOp, Question, Slot};
+use crate::makers::{self, Choice};
+
+/// Whether it is recorded yet who makes the gradients of the inputs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    Yes,
+    No,
+}
 
 impl<'a> Walk<'_, '_, 'a> {
     /// Appends the gradient operators of a forward operator and puts down what its inputs get.
-    pub(crate) fn differentiate(&mut self, op: usize, gets: &mut Vec<Gradient>) -> Result<()> {
+    pub(crate) fn differentiate(
+        &mut self,
+        op: usize,
+        gets: &mut Vec<Gradient>,
+    ) -> Result<Recorded> {
         let view = &self.net.ops()[op].view;
         let op_type = view.op_type;
-        view.args().try_for_each(|argument| argument.check())?;
+        if view.has_more {
+            view.args().try_for_each(|argument| argument.check())?;
+        }
         if control::is_control(op_type) {
             let asked = if self.session.hook.knows(op_type) { self.ask(op)? } else { None };
             *gets = match asked {
                 Some(asked) => asked,
                 None => control::differentiate(self, op)?,
             };
-            return Ok(());
+            return Ok(Recorded::No);
         }
         let g_output = self.g_output(op);
         let forms = Self::forms(&g_output);
         let spare: SmallVec<[bool; 4]> =
             g_output.iter().map(|found| self.is_spare(op, found.gradient)).collect();
-        let mut answer = std::mem::take(&mut self.session.answer);
         let question = Question {
             op: &self.net.ops()[op].view,
             inputs: self.net.inputs(op),
@@ -41,17 +53,26 @@ impl<'a> Walk<'_, '_, 'a> {
             g_output: &forms,
             spare: &spare,
         };
-        let own = makers::answer(op_type, &question, &mut answer);
+        let choice = makers::choose(op_type, &question);
         let hook = &mut self.session.hook;
-        let is_asked =
-            hook.goes_first(op_type, view.bytes)? || (own.is_err() && hook.knows(op_type));
+        let goes_first = hook.goes_first(op_type, view.bytes)?;
+        if let (Ok(Some(regular)), false) = (choice.as_ref().map(Choice::regular), goes_first) {
+            if self.regular(op, &regular, &g_output, gets)? {
+                return Ok(Recorded::Yes);
+            }
+        }
+        let mut answer = std::mem::take(&mut self.session.answer);
+        let own = choice.and_then(|choice| makers::answer(choice, &question, &mut answer));
+        let is_asked = goes_first || (own.is_err() && self.session.hook.knows(op_type));
         let asked = if is_asked { self.ask(op) } else { Ok(None) };
         let done = match (asked, own) {
             (Ok(Some(asked)), _) => {
                 *gets = asked;
-                Ok(())
+                Ok(Recorded::No)
             }
-            (Ok(None), Ok(())) => self.carry_out(op, &answer, &g_output, gets),
+            (Ok(None), Ok(())) => {
+                self.carry_out(op, &answer, &g_output, gets).map(|()| Recorded::No)
+            }
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
         self.session.answer = answer;

@@ -20,6 +20,7 @@ pub mod message;
 pub mod net;
 mod producers;
 mod registered;
+mod regular;
 mod rename;
 pub mod session;
 mod sharing;

@@ -76,7 +76,8 @@ impl Op {
             g_output: &self.forms,
             spare: &[],
         };
-        _core::makers::answer(op.op_type, &question, answer)?;
+        let choice = _core::makers::choose(op.op_type, &question)?;
+        _core::makers::answer(choice, &question, answer)?;
         Ok(shown(answer))
     }
 }

@@ -6,23 +6,69 @@ use super::row::{Case, Line, Makes, Recipe, Row, Step};
 use super::words::{Form, GradientSlot, Guard, Part, Slot};
 use crate::error::{Error, Kind, Result};
 
-/// Asks a row.
-pub(super) fn apply(row: &Row, q: &Question, answer: &mut Answer) -> Result<()> {
+/// What a row does about an operator.
+#[derive(Clone, Copy)]
+pub struct Choice {
+    row: &'static Row,
+    /// The case; `None` for a function.
+    case: Option<&'static Case>,
+}
+
+/// Checks an operator and finds the case of a row that holds for it.
+pub(super) fn choose(row: &'static Row, q: &Question) -> Result<Choice> {
     if let Some(schema) = &row.schema {
         schema.check(q)?;
     }
-    let values = if row.distinct_args || !row.reads.is_empty() {
-        Values::read(row.reads, row.distinct_args, q)?
-    } else {
-        Values::default()
-    };
-    match &row.recipe {
-        Recipe::One(case) => row.make(case, q, answer),
-        Recipe::Pick(cases) => {
-            let case = row.first_that_holds(cases, q, &values)?;
-            row.make(case, q, answer)
+    let has_args = q.op.has_more && (row.distinct_args || !row.reads.is_empty());
+    let case = match &row.recipe {
+        Recipe::One(case) if !has_args => Some(case),
+        Recipe::Rule(_) if !has_args => None,
+        recipe => {
+            let values = Values::read(row.reads, row.distinct_args, q)?;
+            match recipe {
+                Recipe::One(case) => Some(case),
+                Recipe::Pick(cases) => Some(row.first_that_holds(cases, q, &values)?),
+                Recipe::Rule(_) => None,
+            }
         }
-        Recipe::Rule(function) => function(q, answer),
+    };
+    Ok(Choice { row, case })
+}
+
+/// A gradient that is one operator without arguments of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Regular {
+    /// Its type.
+    pub op_type: &'static str,
+    /// What it reads.
+    pub reads: &'static [Slot],
+    /// What it writes.
+    pub writes: &'static [Slot],
+    /// Whether the arguments of the forward operator go over.
+    pub copy_args: bool,
+}
+
+impl Choice {
+    /// What is made, if it is one operator and the inputs get what it writes. Whether the slots are
+    /// there is not checked.
+    #[inline]
+    pub fn regular(&self) -> Option<Regular> {
+        let Case { makes: Makes::One(step), gives: None, .. } = self.case? else { return None };
+        let (Line::Slots(reads), Line::Slots(writes), []) = (step.reads, step.writes, step.args)
+        else {
+            return None;
+        };
+        let op_type = step.op_type.unwrap_or(self.row.gradient);
+        Some(Regular { op_type, reads, writes, copy_args: self.row.copy_args })
+    }
+
+    /// Puts down what is made in an empty answer.
+    pub(super) fn carry_out(&self, q: &Question, answer: &mut Answer) -> Result<()> {
+        match (self.case, &self.row.recipe) {
+            (Some(case), _) => self.row.make(case, q, answer),
+            (None, Recipe::Rule(function)) => function(q, answer),
+            (None, _) => Err(Error::new(Kind::Internal, "a row has no case")),
+        }
     }
 }
 

@@ -45,6 +45,7 @@ mod without;
 #[cfg(test)]
 mod tests;
 
+pub use apply::{Choice, Regular};
 pub use row::Row;
 use words::{Answer, Question};
 
@@ -125,15 +126,20 @@ pub fn every() -> impl Iterator<Item = (&'static str, Entry)> {
     table().names.iter().map(|&name| (name, lookup(name.as_bytes())))
 }
 
-/// The gradient of one operator, other than Do, If and While.
+/// Checks an operator, other than Do, If and While, and chooses how its gradient is made.
 #[inline]
-pub fn answer(op_type: &[u8], question: &Question, answer: &mut Answer) -> Result<()> {
-    answer.clear(question.inputs.len());
+pub fn choose(op_type: &[u8], question: &Question) -> Result<Choice> {
     match table().entries.get(op_type) {
-        Some((_, Some(row))) => apply::apply(row, question, answer),
+        Some((_, Some(row))) => apply::choose(row, question),
         Some((entry, None)) => Err(refusal(*entry)),
         None => Err(refusal(Entry::Unknown)),
     }
+}
+
+/// The gradient of one operator, as it was chosen.
+pub fn answer(choice: Choice, question: &Question, answer: &mut Answer) -> Result<()> {
+    answer.clear(question.inputs.len());
+    choice.carry_out(question, answer)
 }
 
 #[cold]
