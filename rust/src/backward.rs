@@ -570,8 +570,12 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         outputs.map(|place| self.net.blobs()[place]).collect()
     }
 
-    /// The blobs that come into the nets of operator `op` with a value that may need a gradient.
-    pub(crate) fn matter_inside(&self, op: usize) -> Set<BlobId> {
+    /// The blobs that come into a net of operator `op` with a value that may need a gradient. Only
+    /// control flow in that net asks for them.
+    pub(crate) fn matter_inside(&self, op: usize, net: &Net<'_>) -> Set<BlobId> {
+        if !net.ops().iter().any(|inner| control::is_control(inner.view.op_type)) {
+            return Set::default();
+        }
         let mut matter = self.matter_before(op);
         let inputs = self.net.input_places(op);
         let inputs = inputs.filter(|place| !self.is_indifferent(self.ssa.at[*place]));

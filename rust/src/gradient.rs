@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
+use smallvec::{smallvec, SmallVec};
 
 use crate::blobs::{BlobId, BlobTable};
 use crate::memory;
@@ -250,7 +251,7 @@ impl Values {
     #[inline(never)]
     fn find_name(&mut self, value: ValueId, table: &mut BlobTable<'_>) -> BlobId {
         // Names refer to each other as deep as nets are nested: no recursion here.
-        let mut waiting = vec![value];
+        let mut waiting: SmallVec<[ValueId; 8]> = smallvec![value];
         let mut known = None;
         while let Some(&value) = waiting.last() {
             let name = match (self.names[value.0 as usize], known.take()) {

@@ -12,7 +12,7 @@ use bumpalo::Bump;
 use crate::api::{Backward, Forward, Gradients};
 use crate::backward::{Found, Outcome};
 use crate::blobs::{BlobId, BlobTable, TableMemory};
-use crate::gradient::{Gradient, GradientNet, Ref, Values};
+use crate::gradient::{Body, ControlArg, Gradient, GradientNet, Ref, Values};
 use crate::makers::words::Answer;
 use crate::net::Net;
 use crate::producers::Producers;
@@ -81,16 +81,27 @@ impl<'a> Spare<'a> {
         gradient_net
     }
 
-    /// Takes back a gradient net that has been written out.
-    pub fn take_back_written(&mut self, mut net: GradientNet<'a>) {
-        net.clear();
-        self.gradient_nets.push(net);
+    /// Takes back a gradient net that has been written out, and those inside it.
+    pub fn take_back_written(&mut self, net: GradientNet<'a>) {
+        let mut waiting = vec![net];
+        while let Some(mut net) = waiting.pop() {
+            for op in net.ops.drain(..) {
+                let Body::Control(mut control) = op.body else { continue };
+                waiting.extend(control.args.drain(..).filter_map(|argument| match argument {
+                    ControlArg::Net(_, _, inner) => Some(inner),
+                    _ => None,
+                }));
+            }
+            net.clear();
+            self.gradient_nets.push(net);
+        }
     }
 
     fn bytes(&self) -> usize {
         let walks = self.walks.iter().map(WalkMemory::bytes).sum::<usize>();
         let nets = self.nets.iter().map(Net::bytes).sum::<usize>();
-        let gradient_nets = self.gradient_nets.iter().map(GradientNet::bytes).sum::<usize>();
+        let gradient_nets = room(&self.gradient_nets)
+            + self.gradient_nets.iter().map(GradientNet::bytes).sum::<usize>();
         let held = self.held.iter().map(room).sum::<usize>();
         let gradients = self.gradients.iter().map(room).sum::<usize>();
         let answer = self.writer.bytes_kept() + self.named.bytes();

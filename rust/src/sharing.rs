@@ -92,7 +92,11 @@ impl Walk<'_, '_, '_> {
 
     /// Called before a gradient Do, If or While, and what belongs to it, is appended.
     pub(crate) fn protect_outputs(&mut self, op: usize, outputs: &[Ref], changes: &[Ref]) {
-        if self.shared.is_empty() {
+        let is_needed = |part: &Ref| match part {
+            Ref::Value(value) => self.shared.contains_key(&self.session.values.nominal(*value)),
+            Ref::Blob(_) => false,
+        };
+        if self.shared.is_empty() || !outputs.iter().chain(changes).any(is_needed) {
             return;
         }
         let mut targets = Map::with_room(self.net.input_places(op).len());

@@ -2,6 +2,8 @@
 
 use crate::few::{Map, Set};
 
+use std::cell::OnceCell;
+
 use crate::backward::{backward, Surroundings, Target, Walk};
 use crate::blobs::BlobId;
 use crate::error::Result;
@@ -22,6 +24,7 @@ pub struct Branch<'a> {
     pub final_gradients: Vec<(BlobId, Gradient)>,
     /// All values from here on are made by this net.
     first_value: u32,
+    reads: OnceCell<Set<Ref>>,
 }
 
 impl<'a> Branch<'a> {
@@ -47,14 +50,15 @@ impl<'a> Branch<'a> {
             read_outside: walk.net.outputs(op).to_vec(),
             no_gradient: Set::default(),
             indifferent,
-            matter: walk.matter_inside(op),
+            matter: walk.matter_inside(op, &net),
         };
         let outcome = backward(walk.session, &net, &targets, &around)?;
         let incoming = outcome.incoming().collect();
         let final_gradients =
             outcome.gradients().map(|(blob, found)| (blob, found.gradient)).collect();
         let net = walk.session.spare.take_back(outcome, net);
-        Ok(Self { forward, net, incoming, final_gradients, first_value })
+        let reads = OnceCell::new();
+        Ok(Self { forward, net, incoming, final_gradients, first_value, reads })
     }
 
     /// Whether this net makes it; the rest comes from outside.
@@ -62,8 +66,13 @@ impl<'a> Branch<'a> {
         matches!(part, Ref::Value(value) if value.0 >= self.first_value)
     }
 
-    /// What it reads from outside, in the order of first use.
-    pub fn reads(&self) -> Set<Ref> {
+    /// What it reads from outside, in the order of first use. To be asked for when the net has all its
+    /// operators.
+    pub fn reads(&self) -> &Set<Ref> {
+        self.reads.get_or_init(|| self.find_reads())
+    }
+
+    fn find_reads(&self) -> Set<Ref> {
         let (mut read, mut written) = (Set::default(), Set::default());
         for op in &self.net.ops {
             let inputs = self.net.inputs(op).iter().filter(|part| !self.makes(**part));

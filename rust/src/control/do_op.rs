@@ -40,7 +40,7 @@ pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
         read_outside: walk.net.outputs(op).iter().filter_map(inside).collect(),
         indifferent: indifferent.iter().filter_map(inside).collect(),
         no_gradient: Set::default(),
-        matter: walk.matter_inside(op).iter().filter_map(inside).collect(),
+        matter: walk.matter_inside(op, &body).iter().filter_map(inside).collect(),
     };
     let outcome = backward(walk.session, &body, &targets, &around)?;
     // Where it does not matter, the gradient of a later version is handed on, as in the reference.
@@ -88,6 +88,9 @@ fn check_kept(
     incoming: &Map<BlobId, Gradient>,
 ) -> Result<()> {
     let matter = walk.matter_before(op);
+    if matter.is_empty() {
+        return Ok(());
+    }
     let listed: Set<BlobId> = walk.net.inputs(op).iter().copied().collect();
     let is_kept = |outer| bindings.inner(outer).is_some_and(|blob| incoming.contains_key(&blob));
     let mut outputs = seeds.iter().map(|seed| seed.output);
@@ -173,13 +176,17 @@ impl WayIn {
         for (at, op) in inner.ops.iter().enumerate() {
             for part in inner.inputs(op) {
                 let part = &values.canonical(*part);
+                let outer = match part {
+                    Ref::Blob(blob) => bindings.outer(*blob).map(Ref::Blob),
+                    // Most of what is read is made inside, and comes in by no way.
+                    Ref::Value(_) => match seeds.get(part) {
+                        None => continue,
+                        seed => seed.copied(),
+                    },
+                };
                 if !met.insert(*part) {
                     continue;
                 }
-                let outer = match part {
-                    Ref::Blob(blob) => bindings.outer(*blob).map(Ref::Blob),
-                    Ref::Value(_) => seeds.get(part).copied(),
-                };
                 match (outer, part) {
                     (Some(outer), _) => {
                         let next = way.inputs.len() as u32;

@@ -5,6 +5,8 @@
 
 use crate::few::{Map, Set};
 
+use std::cell::OnceCell;
+
 use crate::backward::Walk;
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
@@ -160,14 +162,13 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         if self.walk.lenient {
             return Ok(());
         }
-        let listed: Set<BlobId> = self.walk.net.inputs(self.op).iter().copied().collect();
         let matter = self.walk.matter_before(self.op);
         for side in [0, 1] {
             let incoming: Vec<BlobId> = match &self.sides[side] {
                 Some(branch) => branch.incoming.iter().map(|(blob, _)| *blob).collect(),
                 None => self.walk.net.outputs(self.op).to_vec(),
             };
-            for blob in incoming.into_iter().filter(|blob| !listed.contains(blob)) {
+            for blob in incoming.into_iter().filter(|blob| !self.versions.contains_key(blob)) {
                 let is_lost = match self.state(side, blob) {
                     State::Zero => false,
                     State::Free(_) if self.seeds.contains_key(&blob) => matter.contains(&blob),
@@ -386,7 +387,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             .chain(self.walk.net.outputs(self.op))
             .copied()
             .collect();
-        let known_before = self.walk.known_before(self.op);
+        let known_before = OnceCell::new();
         for side in [0, 1] {
             let Some(branch) = &self.sides[side] else { continue };
             let read = branch.reads();
@@ -424,7 +425,11 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
                 match self.seeds.get(&blob).copied() {
                     Some(seed) if self.walk.session.values.nominal_ref(seed) == name => {}
                     Some(seed) => self.copy(1 - side, seed, value),
-                    None if self.walk.lenient || known_before.contains(&blob) => {
+                    None if self.walk.lenient
+                        || known_before
+                            .get_or_init(|| self.walk.known_before(self.op))
+                            .contains(&blob) =>
+                    {
                         self.fill(1 - side, blob, value)?;
                     }
                     None => {}

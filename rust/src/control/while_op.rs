@@ -13,6 +13,7 @@ use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead,
 use crate::makers::{self, Entry};
 use crate::message::NetRef;
 use crate::net::Net;
+use crate::ssa::VersionId;
 
 use super::branch::{Branch, Outputs};
 use super::seeds::{apart, seeds, Seed};
@@ -263,6 +264,8 @@ struct Loop<'l, 'w, 's, 'a> {
     /// Operators behind the body's gradient in each turn.
     tail: GradientNet<'a>,
     looks_at: Vec<Ref>,
+    /// The versions of the inputs.
+    versions: Map<BlobId, VersionId>,
 }
 
 impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
@@ -274,11 +277,13 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         starts: Vec<Start>,
         branch: Branch<'a>,
     ) -> Self {
+        let versions = walk.input_versions(op);
         Self {
             walk,
             op,
             workspace,
             turns_again,
+            versions,
             starts,
             branch,
             outputs: Outputs::default(),
@@ -351,13 +356,12 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         if self.walk.lenient {
             return Ok(());
         }
-        let listed: Set<BlobId> = self.walk.net.inputs(self.op).iter().copied().collect();
         let matter = self.walk.matter_before(self.op);
         let is_seed: Set<BlobId> = self.starts.iter().map(|start| start.blob).collect();
         let kept = self.starts.iter().map(|start| start.blob).filter(|blob| matter.contains(blob));
         let read = self.branch.incoming.iter().map(|(blob, _)| *blob);
         let read = read.filter(|blob| !is_seed.contains(blob));
-        match read.chain(kept).find(|blob| !listed.contains(blob)) {
+        match read.chain(kept).find(|blob| !self.versions.contains_key(blob)) {
             None => Ok(()),
             Some(blob) => Err(unlisted(self.walk, "While", blob)),
         }
@@ -403,7 +407,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
     fn forgotten(&mut self, blob: BlobId, start: ValueId) -> ValueId {
         let name = self.walk.session.table.gradient(blob);
         let value = self.outputs.named(self.walk, name);
-        let version = self.walk.input_versions(self.op).get(&blob).copied();
+        let version = self.versions.get(&blob).copied();
         let shape = version.map(|version| self.walk.shape(self.op, version));
         let like = match shape {
             None => Ref::Blob(blob),
@@ -516,9 +520,8 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
     }
 
     fn fill(&mut self, zeros: &[(BlobId, ValueId)]) -> Result<()> {
-        let versions = self.walk.input_versions(self.op);
         for (blob, value) in zeros {
-            let like = match versions.get(blob) {
+            let like = match self.versions.get(blob) {
                 Some(version) => self.walk.shape(self.op, *version)?,
                 None => Ref::Blob(*blob),
             };
