@@ -145,8 +145,9 @@ impl<'a> OpRef<'a> {
 
     /// The arguments, in order.
     pub fn args(&self) -> impl Iterator<Item = ArgRef<'a>> {
-        let fields = self.has_more.then(|| self.fields()).into_iter().flatten();
+        let fields = fields(if self.has_more { self.bytes } else { &[] });
         fields
+            .filter_map(Result::ok)
             .filter(|field| field.number == op::ARG)
             .filter_map(|field| Some(ArgRef { bytes: payload(&field)?, raw: field.raw }))
     }

@@ -71,8 +71,25 @@ impl<'a> Iterator for Fields<'a> {
 impl<'a> Fields<'a> {
     #[inline(never)]
     fn next_of_any_kind(&mut self) -> Option<Result<Field<'a>>> {
-        if self.rest.is_empty() {
-            return None;
+        match *self.rest {
+            [] => return None,
+            // The same with two bytes of length.
+            [tag @ 0x0a..0x80, low @ 0x80..=0xff, high @ 0..0x80, ref tail @ ..] if tag & 7 == 2 => {
+                let length = usize::from(low & 0x7f) | usize::from(high) << 7;
+                if let Some((bytes, rest)) = tail.split_at_checked(length) {
+                    let raw = &self.rest[..length + 3];
+                    self.rest = rest;
+                    let number = u32::from(tag >> 3);
+                    return Some(Ok(Field { number, value: Value::Bytes(bytes), raw }));
+                }
+            }
+            // A small number.
+            [tag @ 0x08..0x80, value @ 0..0x80, ref tail @ ..] if tag & 7 == 0 => {
+                let (raw, number) = (&self.rest[..2], u32::from(tag >> 3));
+                self.rest = tail;
+                return Some(Ok(Field { number, value: Value::Varint(u64::from(value)), raw }));
+            }
+            _ => {}
         }
         let field = read_field(&mut self.rest);
         if field.is_err() {
