@@ -6,7 +6,7 @@ use crate::few::{Map, Set};
 use smallvec::SmallVec;
 
 use crate::blobs::{self, BlobId, BlobTable};
-use crate::control;
+use crate::control::{self, Arguments};
 use crate::differentiate::Recorded;
 use crate::error::{shown_name, Error, Kind, Result};
 use crate::gradient::{Body, Gradient, GradientNet, Ref, ValueId};
@@ -622,7 +622,9 @@ pub fn single<'a>(
     walk.session.path.push(0);
     let mut gets = Vec::new();
     let answer = if natively {
-        control::differentiate(&mut walk, 0).map(|gradients| gets = gradients)
+        Arguments::read(&net.ops()[0].view)
+            .and_then(|args| control::differentiate(&mut walk, 0, &args))
+            .map(|gradients| gets = gradients)
     } else {
         walk.differentiate(0, &mut gets).map(|_| ())
     };

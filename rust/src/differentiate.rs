@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::backward::{Found, Walk};
 use crate::blobs::{self, BlobId, BlobTable};
-use crate::control;
+use crate::control::{self, Arguments};
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Body, Gradient, Ref, ValueId, Values};
 use crate::makers::in_place::may_overwrite;
@@ -31,16 +31,17 @@ impl<'a> Walk<'_, '_, 'a> {
     ) -> Result<Recorded> {
         let view = &self.net.ops()[op].view;
         let op_type = view.op_type;
-        if view.has_more {
-            view.args().try_for_each(|argument| argument.check())?;
-        }
         if control::is_control(op_type) {
+            let args = Arguments::read(view)?;
             let asked = if self.session.hook.knows(op_type) { self.ask(op)? } else { None };
             *gets = match asked {
                 Some(asked) => asked,
-                None => control::differentiate(self, op)?,
+                None => control::differentiate(self, op, &args)?,
             };
             return Ok(Recorded::No);
+        }
+        if view.has_more {
+            view.args().try_for_each(|argument| argument.check())?;
         }
         let g_output = self.g_output(op);
         let forms = Self::forms(&g_output);

@@ -203,6 +203,18 @@ impl<'a> ArgRef<'a> {
         self.fields().try_for_each(|field| field.map(drop))
     }
 
+    /// The argument's name, as [`ArgRef::name`] gives it; fails where the bytes are no argument.
+    pub fn checked_name(&self) -> Result<&'a [u8]> {
+        let mut name: &[u8] = &[];
+        for field in self.fields() {
+            let field = field?;
+            if let (arg::NAME, Value::Bytes(text)) = (field.number, field.value) {
+                name = text;
+            }
+        }
+        Ok(name)
+    }
+
     fn well_formed(&self) -> impl Iterator<Item = Field<'a>> {
         self.fields().filter_map(Result::ok)
     }

@@ -74,7 +74,9 @@ impl<'a> Fields<'a> {
         match *self.rest {
             [] => return None,
             // The same with two bytes of length.
-            [tag @ 0x0a..0x80, low @ 0x80..=0xff, high @ 0..0x80, ref tail @ ..] if tag & 7 == 2 => {
+            [tag @ 0x0a..0x80, low @ 0x80..=0xff, high @ 0..0x80, ref tail @ ..]
+                if tag & 7 == 2 =>
+            {
                 let length = usize::from(low & 0x7f) | usize::from(high) << 7;
                 if let Some((bytes, rest)) = tail.split_at_checked(length) {
                     let raw = &self.rest[..length + 3];

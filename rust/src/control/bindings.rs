@@ -7,7 +7,7 @@ use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
 use crate::message::{ArgRef, NetRef};
 
-use super::net_argument;
+use super::{net_argument, Arguments};
 
 /// What a Do binds, checked.
 pub struct Bindings<'a> {
@@ -21,12 +21,15 @@ pub struct Bindings<'a> {
 
 impl<'a> Bindings<'a> {
     /// Reads and checks the bindings of a Do.
-    pub fn read(walk: &mut Walk<'_, '_, 'a>, op: usize) -> Result<Self> {
-        let view = walk.net.ops()[op].view;
+    pub(super) fn read(
+        walk: &mut Walk<'_, '_, 'a>,
+        op: usize,
+        args: &Arguments<'a>,
+    ) -> Result<Self> {
         let net =
-            net_argument(walk, &view, "net")?.ok_or_else(|| broken("it has no argument net"))?;
-        let inner_blobs = only(view.args(), "inner_blobs")?;
-        let outer_index = only(view.args(), "outer_blobs_idx")?;
+            net_argument(walk, args, "net")?.ok_or_else(|| broken("it has no argument net"))?;
+        let inner_blobs = only(args, "inner_blobs")?;
+        let outer_index = only(args, "outer_blobs_idx")?;
         let inner_blobs: Vec<&'a [u8]> = inner_blobs.strings().collect();
         let outer_index = outer_index.ints()?;
         if inner_blobs.is_empty() || outer_index.is_empty() {
@@ -95,8 +98,8 @@ impl<'a> Bindings<'a> {
     }
 }
 
-fn only<'a>(args: impl Iterator<Item = ArgRef<'a>>, name: &str) -> Result<ArgRef<'a>> {
-    let mut found = args.filter(|argument| argument.name() == name.as_bytes());
+fn only<'a>(args: &Arguments<'a>, name: &str) -> Result<ArgRef<'a>> {
+    let mut found = args.all(name);
     match (found.next(), found.next()) {
         (Some(argument), None) => Ok(argument),
         (None, _) => Err(broken(format!("it has no argument {name}"))),

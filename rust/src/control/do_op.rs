@@ -11,15 +11,19 @@ use crate::gradient::{
 
 use super::bindings::{broken, Bindings};
 use super::seeds::{seeds, set_apart, Seed};
-use super::unlisted;
+use super::{unlisted, Arguments};
 
 /// Behind the inner name of an output: its gradient, inside.
 const INNER_GRADIENT: &[u8] = b"/_DO_OPERATOR_INNER_GRAD_";
 /// Behind the inner name of an input: its gradient, on the way out.
 const INNER_COPY: &[u8] = b"/_DO_OPERATOR_INNER_GRAD_COPY_";
 
-pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Vec<Gradient>> {
-    let bindings = Bindings::read(walk, op)?;
+pub(super) fn differentiate<'a>(
+    walk: &mut Walk<'_, '_, 'a>,
+    op: usize,
+    args: &Arguments<'a>,
+) -> Result<Vec<Gradient>> {
+    let bindings = Bindings::read(walk, op, args)?;
     let mut seeds = seeds(walk, op, walk.net.outputs(op).len() - 1)?;
     let body = walk.session.spare.net().filled(bindings.net.ops(), &mut walk.session.table)?;
 

@@ -17,20 +17,23 @@ use crate::ssa::VersionId;
 
 use super::branch::{Branch, Outputs};
 use super::seeds::{seeds, set_apart, Seed};
-use super::{control_error, listed, net_argument, outer_read, ELSE_SUFFIX};
+use super::{control_error, listed, net_argument, outer_read, Arguments, ELSE_SUFFIX};
 
 /// `TensorProto.INT32`.
 const INT32: i64 = 2;
 
-pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Vec<Gradient>> {
-    let view = walk.net.ops()[op].view;
+pub(super) fn differentiate<'a>(
+    walk: &mut Walk<'_, '_, 'a>,
+    op: usize,
+    args: &Arguments<'a>,
+) -> Result<Vec<Gradient>> {
     if walk.net.inputs(op).is_empty() {
         return Err(control_error("this If has no input", "its first input is the condition"));
     }
     let mut seeds = seeds(walk, op, usize::MAX)?;
-    let then_net = net_argument(walk, &view, "then_net")?
+    let then_net = net_argument(walk, args, "then_net")?
         .ok_or_else(|| control_error("this If has no argument then_net", "give it one"))?;
-    let else_net = net_argument(walk, &view, "else_net")?;
+    let else_net = net_argument(walk, args, "else_net")?;
     set_apart(walk, op, &mut seeds, &Set::default());
     let indifferent = walk.indifferent_before(op);
     let then_branch = Branch::differentiate(walk, op, then_net, &seeds, indifferent.clone())?;

@@ -12,13 +12,15 @@ mod seeds;
 mod while_op;
 mod workspaces;
 
+use smallvec::SmallVec;
+
 use crate::few::Map;
 
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
 use crate::gradient::{Gradient, Ref};
-use crate::message::{NetRef, OpRef};
+use crate::message::{ArgRef, NetRef, OpRef};
 use crate::ssa::VersionId;
 
 /// Put behind the name of a branch to name the other one, where an If has none and its gradient does.
@@ -29,13 +31,40 @@ pub fn is_control(op_type: &[u8]) -> bool {
     matches!(op_type, b"Do" | b"If" | b"While")
 }
 
+/// The arguments of a Do, If or While with their names. They hold whole nets, so each is gone through
+/// once.
+pub(crate) struct Arguments<'a>(SmallVec<[(&'a [u8], ArgRef<'a>); 6]>);
+
+impl<'a> Arguments<'a> {
+    /// Reads them. Fails where one is no argument.
+    pub(crate) fn read(op: &OpRef<'a>) -> Result<Self> {
+        let named = op.args().map(|argument| Ok((argument.checked_name()?, argument)));
+        named.collect::<Result<_>>().map(Self)
+    }
+
+    /// Those of a name, in order.
+    fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = ArgRef<'a>> + 's {
+        let found = self.0.iter().filter(|(other, _)| *other == name.as_bytes());
+        found.map(|(_, argument)| *argument)
+    }
+
+    /// Whether one of a name is a number other than zero.
+    fn is_set(&self, name: &str) -> bool {
+        self.all(name).any(|argument| argument.i().is_some_and(|flag| flag != 0))
+    }
+}
+
 /// Appends the gradient operators of a Do, If or While and says what its inputs get.
-pub(crate) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Vec<Gradient>> {
+pub(crate) fn differentiate<'a>(
+    walk: &mut Walk<'_, '_, 'a>,
+    op: usize,
+    args: &Arguments<'a>,
+) -> Result<Vec<Gradient>> {
     stacker::maybe_grow(crate::session::RED_ZONE, crate::session::STACK, || {
         match walk.net.ops()[op].view.op_type {
-            b"Do" => do_op::differentiate(walk, op),
-            b"If" => if_op::differentiate(walk, op),
-            b"While" => while_op::differentiate(walk, op),
+            b"Do" => do_op::differentiate(walk, op, args),
+            b"If" => if_op::differentiate(walk, op, args),
+            b"While" => while_op::differentiate(walk, op, args),
             _ => Err(Error::new(Kind::Internal, "this operator is no control flow")),
         }
     })
@@ -44,13 +73,10 @@ pub(crate) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Ve
 /// A net among an operator's arguments.
 fn net_argument<'a>(
     walk: &Walk<'_, '_, 'a>,
-    op: &OpRef<'a>,
+    args: &Arguments<'a>,
     name: &str,
 ) -> Result<Option<NetRef<'a>>> {
-    let Some(argument) = op.args().find(|argument| argument.name() == name.as_bytes()) else {
-        return Ok(None);
-    };
-    argument.check()?;
+    let Some(argument) = args.all(name).next() else { return Ok(None) };
     // The reference reads a net that is not set as an empty one.
     let bytes = argument.net().unwrap_or_default();
     Ok(Some(NetRef { bytes: walk.session.table.keep_net(bytes)? }))

@@ -17,30 +17,33 @@ use crate::ssa::VersionId;
 
 use super::branch::{Branch, Outputs};
 use super::seeds::{apart, seeds, Seed};
-use super::{control_error, listed, net_argument, outer_read, unlisted};
+use super::{control_error, listed, net_argument, outer_read, unlisted, Arguments};
 
 /// The name of the net that ends the gradient loop; its condition blob is named after it.
 const CONDITION_NET: &[u8] = b"gradient_loop_cond_net";
 
-pub(super) fn differentiate(walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Vec<Gradient>> {
-    let view = walk.net.ops()[op].view;
+pub(super) fn differentiate<'a>(
+    walk: &mut Walk<'_, '_, 'a>,
+    op: usize,
+    args: &Arguments<'a>,
+) -> Result<Vec<Gradient>> {
     if walk.net.inputs(op).is_empty() {
         return Err(control_error("this While has no input", "its first input is the condition"));
     }
     let seeds = seeds(walk, op, usize::MAX)?;
-    let forward = net_argument(walk, &view, "loop_net")?
+    let forward = net_argument(walk, args, "loop_net")?
         .ok_or_else(|| control_error("this While has no argument loop_net", "give it one"))?;
     let body = Net::read(forward, &mut walk.session.table)?;
-    let workspace = check_body(&body)?;
+    let (workspace, body_args) = check_body(&body)?;
 
-    let turns_again = turns_again(walk, op, &body)?;
+    let turns_again = turns_again(walk, op, args, &body)?;
     let (seeds, mut branch) = differentiate_body(walk, op, forward, &body, &seeds, turns_again)?;
     let takes_up = branch.writes().any(|part| part == Ref::Blob(workspace));
     if !takes_up {
-        push_taking_up(walk, &body, workspace, &mut branch)?;
+        push_taking_up(walk, &body, &body_args, workspace, &mut branch)?;
     }
     if turns_again {
-        check_turns(walk, op, &body, &branch)?;
+        check_turns(walk, args, &body, &body_args, &branch)?;
     }
     Loop::new(walk, op, workspace, turns_again, seeds, branch).finish()
 }
@@ -127,7 +130,7 @@ fn too_entangled(walk: &Walk<'_, '_, '_>, blob: BlobId) -> Error {
 }
 
 /// The body must be a single Do that makes a new workspace for each turn.
-fn check_body(net: &Net<'_>) -> Result<BlobId> {
+fn check_body<'a>(net: &Net<'a>) -> Result<(BlobId, Arguments<'a>)> {
     let [body] = net.ops() else {
         return Err(control_error(
             format!("the loop_net of this While has {} operators", net.ops().len()),
@@ -140,16 +143,18 @@ fn check_body(net: &Net<'_>) -> Result<BlobId> {
             "its gradient needs a single Do as the body of the loop",
         ));
     }
-    let reuses = body.view.args().find(|argument| argument.name() == b"reuse_workspace");
+    let args = Arguments::read(&body.view)?;
+    let reuses = args.all("reuse_workspace").next();
     if reuses.is_some_and(|argument| argument.i().is_some_and(|flag| flag != 0)) {
         return Err(control_error(
             "the body of this While reuses its workspace",
             "leave out reuse_workspace: the gradient needs the workspace of each turn",
         ));
     }
-    net.outputs(0).last().copied().ok_or_else(|| {
+    let workspace = net.outputs(0).last().copied().ok_or_else(|| {
         control_error("the body of this While has no output", "its last one is the workspace")
-    })
+    })?;
+    Ok((workspace, args))
 }
 
 /// The gradient loop ends when it has taken up the workspaces of all turns. Where the body has no
@@ -157,11 +162,12 @@ fn check_body(net: &Net<'_>) -> Result<BlobId> {
 fn push_taking_up<'a>(
     walk: &mut Walk<'_, '_, 'a>,
     body: &Net<'a>,
+    args: &Arguments<'a>,
     workspace: BlobId,
     branch: &mut Branch<'a>,
 ) -> Result<()> {
     let forward = body.ops()[0].view;
-    let Some(net) = net_argument(walk, &forward, "net")? else { return Ok(()) };
+    let Some(net) = net_argument(walk, args, "net")? else { return Ok(()) };
     let mut head = NetHead::of(net, "_grad");
     head.always_named = true;
     let control = Control {
@@ -181,28 +187,29 @@ fn push_taking_up<'a>(
 }
 
 /// Whether there can be several turns: where nothing changes the condition there is none, or no end.
-fn turns_again<'a>(walk: &mut Walk<'_, '_, 'a>, op: usize, body: &Net<'a>) -> Result<bool> {
+fn turns_again<'a>(
+    walk: &mut Walk<'_, '_, 'a>,
+    op: usize,
+    args: &Arguments<'a>,
+    body: &Net<'a>,
+) -> Result<bool> {
     let condition = walk.net.inputs(op)[0];
-    let view = walk.net.ops()[op].view;
-    Ok(net_argument(walk, &view, "cond_net")?.is_some() || body.outputs(0).contains(&condition))
+    Ok(net_argument(walk, args, "cond_net")?.is_some() || body.outputs(0).contains(&condition))
 }
 
 /// Refuses loops whose turns the gradient cannot tell apart.
 fn check_turns<'a>(
     walk: &mut Walk<'_, '_, 'a>,
-    op: usize,
+    args: &Arguments<'a>,
     body: &Net<'a>,
+    body_args: &Arguments<'a>,
     branch: &Branch<'a>,
 ) -> Result<()> {
-    let view = walk.net.ops()[op].view;
-    if let Some(net) = net_argument(walk, &view, "cond_net")? {
+    if let Some(net) = net_argument(walk, args, "cond_net")? {
         let net = Net::read(net, &mut walk.session.table)?;
         check_condition_net(walk, &net, branch)?;
     }
-    let copies = body.ops()[0].view.args().any(|argument| {
-        argument.name() == b"copy_external_blobs" && argument.i().is_some_and(|flag| flag != 0)
-    });
-    if copies {
+    if body_args.is_set("copy_external_blobs") {
         return Ok(());
     }
     let Some((workspace, written)) = body.outputs(0).split_last() else { return Ok(()) };
