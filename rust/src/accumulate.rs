@@ -24,7 +24,7 @@ impl<'a> Walk<'_, '_, 'a> {
         for place in self.net.input_places(op) {
             let version = self.ssa.at[place];
             let read = self.ssa.versions[version.index()];
-            if read.first_reader == Some(op as u32) && self.producers.waiting(version) > 1 {
+            if read.first_reader() == Some(op as u32) && self.producers.waiting(version) > 1 {
                 self.add_up(op, version)?;
             }
         }

@@ -8,7 +8,7 @@ use crate::backward::{self, check_orphans, Surroundings, Target};
 use crate::blobs::{BlobId, BlobTable};
 use crate::emit::Emitter;
 use crate::error::{shown_name, Error, Kind, Result};
-use crate::gradient::{Gradient, GradientNet};
+use crate::gradient::{BlobGradient, Gradient, GradientNet};
 use crate::memory::{self, with_session};
 use crate::message::{arg, net, op, NetRef};
 use crate::net::Net;
@@ -81,39 +81,41 @@ pub struct Backward {
 #[derive(Default)]
 pub struct Gradients {
     text: Vec<u8>,
-    /// Where the names of a blob and of the parts of its gradient end: an empty last one for a dense
-    /// gradient, which has one part.
-    ends: Vec<([usize; 3], bool)>,
+    /// How long the names of a blob and of the parts of its gradient are: nothing for the last one of a
+    /// dense gradient, which has one part.
+    lengths: Vec<([u32; 3], bool)>,
 }
 
 impl Gradients {
     pub(crate) fn clear(&mut self) {
         self.text.clear();
-        self.ends.clear();
+        self.lengths.clear();
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        memory::room(&self.text) + memory::room(&self.ends)
+        memory::room(&self.text) + memory::room(&self.lengths)
     }
 
     /// Appends a blob and the parts of its gradient, each in the pieces that its name is in.
     fn push(&mut self, names: [(&[u8], &[u8]); 3], sparse: bool) {
-        let ends = names.map(|(first, second)| {
+        let lengths = names.map(|(first, second)| {
             self.text.extend_from_slice(first);
             self.text.extend_from_slice(second);
-            self.text.len()
+            (first.len() + second.len()) as u32
         });
-        self.ends.push((ends, sparse));
+        self.lengths.push((lengths, sparse));
     }
 
     /// Each blob with the first and, if its gradient is sparse, the second part of its gradient.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
-        let mut start = 0;
-        self.ends.iter().map(move |&([blob, first, second], sparse)| {
-            let names =
-                (&self.text[start..blob], &self.text[blob..first], &self.text[first..second]);
-            start = second;
-            (names.0, names.1, sparse.then_some(names.2))
+        let mut rest = &self.text[..];
+        self.lengths.iter().map(move |&(lengths, sparse)| {
+            let [blob, first, second] = lengths.map(|length| {
+                let (name, behind) = rest.split_at(length as usize);
+                rest = behind;
+                name
+            });
+            (blob, first, sparse.then_some(second))
         })
     }
 }
@@ -141,10 +143,11 @@ fn pass<'a>(
     let no_gradient = options.no_grad.iter().map(|name| session.table.intern_copy(name)).collect();
     let around = Surroundings { no_gradient, ..Surroundings::default() };
     let mut outcome = backward::backward(session, &net, &targets, &around)?;
-    let mut gradients = session.spare.gradients.pop().unwrap_or_default();
-    gradients.extend(outcome.gradients().map(|(blob, found)| (blob, found.gradient)));
-    let mut lasting = session.spare.gradients.pop().unwrap_or_default();
-    lasting.extend(outcome.incoming());
+    let mut gradients = std::mem::take(&mut session.spare.gradients);
+    gradients.extend(outcome.gradients().map(|(blob, found)| {
+        let came_in = outcome.came_in(found);
+        BlobGradient { blob, gradient: found.gradient, came_in }
+    }));
     if !options.no_grad.is_empty() {
         let wanted = outcome.handed_out.iter().copied();
         keep_only(&mut outcome.net, wanted, session.values.len());
@@ -152,28 +155,28 @@ fn pass<'a>(
     if let Some(wrt) = &options.wrt {
         let wrt: FxHashSet<BlobId> =
             wrt.iter().filter_map(|name| session.table.get(name)).collect();
-        gradients.retain(|(blob, _)| wrt.contains(blob));
-        lasting.retain(|(blob, _)| wrt.contains(blob));
-        let wanted = gradients.iter().flat_map(|(_, gradient)| gradient.parts());
+        gradients.retain(|found| wrt.contains(&found.blob));
+        let wanted = gradients.iter().flat_map(|found| found.gradient.parts());
         keep_only(&mut outcome.net, wanted, session.values.len());
     }
+    // What the walk has used can serve from here on.
+    let mut gradient_net = session.spare.take_back(outcome);
     let op_type = |op: u32| net.ops()[op as usize].view.op_type;
-    verify(session, &outcome.net, &op_type, &lasting)?;
-    drop_idle_copies(session, &mut outcome.net);
-    let ops = emit(session, &outcome.net, 3 * forward.size() + 64);
+    verify(session, &gradient_net, &op_type, &gradients)?;
+    session.spare.take_back_read(net);
+    drop_idle_copies(session, &mut gradient_net);
+    let ops = emit(session, &gradient_net, 3 * forward.size() + 64);
+    session.spare.take_back_written(gradient_net);
     let named = names(session, &gradients);
     gradients.clear();
-    lasting.clear();
-    session.spare.gradients.extend([lasting, gradients]);
-    let written = session.spare.take_back(outcome, net);
-    session.spare.take_back_written(written);
+    session.spare.gradients = gradients;
     Ok(Backward { ops, gradients: named })
 }
 
-pub(crate) fn names(session: &mut Session<'_, '_>, gradients: &[(BlobId, Gradient)]) -> Gradients {
+pub(crate) fn names(session: &mut Session<'_, '_>, gradients: &[BlobGradient]) -> Gradients {
     let mut named = std::mem::take(&mut session.spare.named);
-    named.ends.reserve(gradients.len());
-    for (blob, gradient) in gradients {
+    named.lengths.reserve(gradients.len());
+    for BlobGradient { blob, gradient, .. } in gradients {
         let mut parts = gradient.parts().map(|part| {
             let name = session.values.name_of(part, &mut session.table);
             session.table.pieces(name)

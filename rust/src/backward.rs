@@ -18,7 +18,7 @@ use crate::net::Net;
 use crate::producers::{Origin, Producer, Producers};
 use crate::session::Session;
 use crate::sharing::Holders;
-use crate::ssa::{Ssa, Version, VersionId};
+use crate::ssa::{Ssa, VersionId};
 
 /// A blob that the walk starts from.
 #[derive(Clone, Copy)]
@@ -96,7 +96,7 @@ impl<'a> Outcome<'a> {
 
     /// Whether a gradient is that of a blob as it came into the net.
     pub fn came_in(&self, found: Found) -> bool {
-        self.ssa.versions[found.version.index()].writer.is_none()
+        self.ssa.versions[found.version.index()].writer().is_none()
     }
 }
 
@@ -337,7 +337,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             return Ok(found.gradient);
         }
         let version = self.ssa.at[self.net.output_places(op)][k];
-        let same_writer = self.ssa.versions[found.version.index()].writer == Some(op as u32);
+        let same_writer = self.ssa.versions[found.version.index()].writer() == Some(op as u32);
         if found.gradient.is_none() || found.version == version || same_writer {
             return Ok(found.gradient);
         }
@@ -359,8 +359,8 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     /// A blob that operator `op` read or wrote as `version`, to be read by its gradient.
     pub(crate) fn forward(&self, op: usize, version: VersionId, shape_only: bool) -> Result<Ref> {
         let newest = self.ssa.newest(version);
-        let own = self.ssa.versions[newest.index()].writer == Some(op as u32);
-        let wrote = self.ssa.versions[version.index()].writer == Some(op as u32);
+        let own = self.ssa.versions[newest.index()].writer() == Some(op as u32);
+        let wrote = self.ssa.versions[version.index()].writer() == Some(op as u32);
         let blob = self.ssa.blob(version);
         if self.lenient || newest == version || (own && (wrote || shape_only)) {
             return Ok(Ref::Blob(blob));
@@ -392,8 +392,8 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     pub(crate) fn shape(&self, op: usize, version: VersionId) -> Result<Ref> {
         let mut newest = self.ssa.newest(version);
         while !self.lenient && newest != version {
-            let Version { writer, before, .. } = self.ssa.versions[newest.index()];
-            match (writer, before) {
+            let at = self.ssa.versions[newest.index()];
+            match (at.writer(), at.before()) {
                 (Some(writer), Some(before))
                     if writer as usize == op || self.is_in_place(writer as usize, before) =>
                 {
@@ -528,7 +528,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     /// Whether a version has no gradient to give to anything before it, so that it does not matter
     /// what gradient it has itself.
     pub(crate) fn is_indifferent(&self, version: VersionId) -> bool {
-        let Some(writer) = self.ssa.versions[version.index()].writer else {
+        let Some(writer) = self.ssa.versions[version.index()].writer() else {
             return self.around.indifferent.contains(&self.ssa.blob(version));
         };
         let writer = writer as usize;
@@ -545,7 +545,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             return indifferent;
         }
         for place in self.net.output_places(op) {
-            let before = self.ssa.versions[self.ssa.at[place].index()].before;
+            let before = self.ssa.versions[self.ssa.at[place].index()].before();
             if before.is_some_and(|version| self.is_indifferent(version)) {
                 indifferent.insert(self.net.blobs()[place]);
             }
@@ -561,7 +561,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     /// The outputs of operator `op` in which it found a value that may need a gradient.
     pub(crate) fn matter_before(&self, op: usize) -> Set<BlobId> {
         let outputs = self.net.output_places(op).filter(|place| {
-            let before = self.ssa.versions[self.ssa.at[*place].index()].before;
+            let before = self.ssa.versions[self.ssa.at[*place].index()].before();
             match before {
                 Some(version) => !self.is_indifferent(version),
                 None => self.around.matter.contains(&self.net.blobs()[*place]),

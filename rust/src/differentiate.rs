@@ -148,7 +148,7 @@ impl<'a> Walk<'_, '_, 'a> {
         self.copy_clashing(op, planned, start..middle, middle..end);
         let own = &answer.args[planned.args.start as usize..planned.args.end as usize];
         let body = Body::Maker {
-            forward: self.net.ops()[op].view,
+            forward: self.net.ops()[op].view.more(),
             own: self.out.arg(own),
             copy_args: planned.copy_args,
         };

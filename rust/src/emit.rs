@@ -86,22 +86,22 @@ impl<'e, 'a> Emitter<'e, 'a> {
     }
 
     /// Pastes messages and strings of a forward operator, in the order of their numbers.
-    fn paste(&mut self, forward: &OpRef<'a>, numbers: std::ops::RangeInclusive<u32>) {
-        if !forward.has_more {
+    fn paste(&mut self, forward: &'a [u8], numbers: std::ops::RangeInclusive<u32>) {
+        if forward.is_empty() {
             return;
         }
         let first = *numbers.start();
         let (bytes, from, found) = &mut self.pasted;
         // A wide operator may have as many gradient operators as outputs: it is read once.
-        if !std::ptr::eq(*bytes, forward.bytes) || *from != first {
+        if !std::ptr::eq(*bytes, forward) || *from != first {
             found.clear();
-            found.extend(forward.fields().filter_map(|field| {
+            found.extend(fields(forward).filter_map(Result::ok).filter_map(|field| {
                 let is_meant =
                     numbers.contains(&field.number) && matches!(field.value, Value::Bytes(_));
                 is_meant.then_some((field.number, field.raw))
             }));
             found.sort_by_key(|(number, _)| *number);
-            (*bytes, *from) = (forward.bytes, first);
+            (*bytes, *from) = (forward, first);
         }
         for (_, raw) in found.iter().rev() {
             self.writer.bytes(raw);
@@ -148,7 +148,7 @@ impl<'e, 'a> Emitter<'e, 'a> {
             self.writer.bytes(raw);
         }
         self.writer.varint_field(op::IS_GRADIENT_OP, 1);
-        self.paste(forward, op::DEVICE_OPTION..=op::ENGINE);
+        self.paste(forward.more(), op::DEVICE_OPTION..=op::ENGINE);
         for argument in control.args.iter().rev() {
             self.control_arg(argument);
         }

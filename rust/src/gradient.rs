@@ -66,6 +66,17 @@ impl Gradient {
     }
 }
 
+/// A blob and its gradient.
+#[derive(Clone, Copy)]
+pub struct BlobGradient {
+    /// The blob.
+    pub blob: BlobId,
+    /// Its gradient.
+    pub gradient: Gradient,
+    /// Whether it is the gradient of the blob as it came into the net.
+    pub came_in: bool,
+}
+
 /// How a value finally gets its name.
 #[derive(Clone, Copy)]
 enum Name {
@@ -317,8 +328,8 @@ pub enum Body<'a> {
     /// As a native maker plans it: the device, the engine and, mostly, the arguments of the forward
     /// operator.
     Maker {
-        /// The forward operator.
-        forward: OpRef<'a>,
+        /// The forward operator, as far as there is more to it than its type and its blobs.
+        forward: &'a [u8],
         /// Arguments of its own, in [`GradientNet::args`].
         own: Range<u32>,
         /// Whether the forward operator's arguments follow.
@@ -336,7 +347,7 @@ pub enum Body<'a> {
     /// As a registered function gave it; only the names of blobs can change.
     Given {
         /// The message.
-        op: OpRef<'a>,
+        op: &'a OpRef<'a>,
     },
     /// The gradient of a Do, If or While.
     Control(Box<Control<'a>>),

@@ -11,8 +11,8 @@ use bumpalo::Bump;
 
 use crate::api::{Backward, Forward, Gradients};
 use crate::backward::{Found, Outcome};
-use crate::blobs::{BlobId, BlobTable, TableMemory};
-use crate::gradient::{Body, ControlArg, Gradient, GradientNet, Ref, Values};
+use crate::blobs::{BlobTable, TableMemory};
+use crate::gradient::{BlobGradient, Body, ControlArg, Gradient, GradientNet, Ref, Values};
 use crate::makers::words::Answer;
 use crate::net::Net;
 use crate::producers::Producers;
@@ -22,7 +22,7 @@ use crate::verify::Held;
 use crate::wire::Writer;
 
 /// How many bytes a thread keeps.
-const MOST: usize = 48 << 20;
+const MOST: usize = 24 << 20;
 /// How much smaller a net must be than the one before to have the memory given back.
 const SMALLER: usize = 16;
 /// Nets of so few bytes are of like size.
@@ -37,7 +37,7 @@ pub struct Spare<'a> {
     /// What blobs hold while an answer is played through.
     pub(crate) held: Vec<Vec<Held>>,
     /// Lists of blobs and their gradients.
-    pub(crate) gradients: Vec<Vec<(BlobId, Gradient)>>,
+    pub(crate) gradients: Vec<BlobGradient>,
     /// Of an answer that the caller has read.
     pub(crate) writer: Writer,
     pub(crate) named: Gradients,
@@ -72,13 +72,22 @@ impl<'a> Spare<'a> {
     }
 
     /// Takes back what a walk has used, but for the gradient net.
-    pub fn take_back(&mut self, outcome: Outcome<'a>, mut net: Net<'a>) -> GradientNet<'a> {
+    pub fn take_back(&mut self, outcome: Outcome<'a>) -> GradientNet<'a> {
         let (gradient_net, mut memory) = outcome.into_parts();
-        memory.clear();
-        self.walks.push(memory);
-        net.clear();
-        self.nets.push(net);
+        // What would be too much to be kept in the end is given back before the answer is written.
+        if memory.bytes() <= MOST / 4 {
+            memory.clear();
+            self.walks.push(memory);
+        }
         gradient_net
+    }
+
+    /// Takes back a net that nobody looks at any more.
+    pub fn take_back_read(&mut self, mut net: Net<'a>) {
+        if net.bytes() <= MOST / 4 {
+            net.clear();
+            self.nets.push(net);
+        }
     }
 
     /// Takes back a gradient net that has been written out, and those inside it.
@@ -92,8 +101,10 @@ impl<'a> Spare<'a> {
                     _ => None,
                 }));
             }
-            net.clear();
-            self.gradient_nets.push(net);
+            if net.bytes() <= MOST / 4 {
+                net.clear();
+                self.gradient_nets.push(net);
+            }
         }
     }
 
@@ -103,7 +114,7 @@ impl<'a> Spare<'a> {
         let gradient_nets = room(&self.gradient_nets)
             + self.gradient_nets.iter().map(GradientNet::bytes).sum::<usize>();
         let held = self.held.iter().map(room).sum::<usize>();
-        let gradients = self.gradients.iter().map(room).sum::<usize>();
+        let gradients = room(&self.gradients);
         let answer = self.writer.bytes_kept() + self.named.bytes();
         walks + nets + gradient_nets + held + gradients + answer
     }

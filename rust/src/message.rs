@@ -138,6 +138,15 @@ impl<'a> OpRef<'a> {
         Ok(Self { bytes, op_type, has_more })
     }
 
+    /// The message, if there is more to it than the operator's type and its blobs.
+    pub fn more(&self) -> &'a [u8] {
+        if self.has_more {
+            self.bytes
+        } else {
+            &[]
+        }
+    }
+
     /// All fields, raw. `read` has been through them, so they are well-formed.
     pub fn fields(&self) -> impl Iterator<Item = Field<'a>> {
         fields(self.bytes).filter_map(Result::ok)
@@ -145,7 +154,7 @@ impl<'a> OpRef<'a> {
 
     /// The arguments, in order.
     pub fn args(&self) -> impl Iterator<Item = ArgRef<'a>> {
-        let fields = fields(if self.has_more { self.bytes } else { &[] });
+        let fields = fields(self.more());
         fields
             .filter_map(Result::ok)
             .filter(|field| field.number == op::ARG)

@@ -83,7 +83,7 @@ impl<'g, 'w, 's, 'a> Given<'g, 'w, 's, 'a> {
             self.written.push((*name, *value));
         }
         let writes = writes.into_iter().map(|(_, value)| value);
-        let body = Body::Given { op: view };
+        let body = Body::Given { op: self.walk.session.table.bump().alloc(view) };
         self.walk.out.push(view.op_type, reads, writes, Some(self.op as u32), body);
         Ok(())
     }

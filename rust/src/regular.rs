@@ -56,7 +56,7 @@ impl Walk<'_, '_, '_> {
         }
         let end = self.out.refs.len();
         let own = self.out.args.len() as u32;
-        let forward = self.net.ops()[op].view;
+        let forward = self.net.ops()[op].view.more();
         let body = Body::Maker { forward, own: own..own, copy_args: planned.copy_args };
         let op_type = planned.op_type.as_bytes();
         self.out.push_ranges(op_type, start..middle, middle..end, Some(op as u32), body);

@@ -48,7 +48,7 @@ impl Walk<'_, '_, '_> {
     pub(crate) fn is_needed_by_others(&self, op: usize, name: BlobId) -> bool {
         self.shared.get(&name).is_some_and(|holders| {
             holders.turns.keys().any(|version| {
-                let writer = self.ssa.versions[version.index()].writer;
+                let writer = self.ssa.versions[version.index()].writer();
                 writer.is_none_or(|writer| (writer as usize) < op)
             })
         })
@@ -123,11 +123,11 @@ impl Walk<'_, '_, '_> {
         let Some(holders) = self.shared.remove(&name) else { return };
         for version in holders.in_order() {
             let holder = self.ssa.versions[version.index()];
-            if Some(version) == target || holder.writer == Some(op as u32) {
+            if Some(version) == target || holder.writer() == Some(op as u32) {
                 self.shared.or_insert_with(name, Holders::default).push(version);
                 continue;
             }
-            let is_pending = holder.writer.is_none_or(|writer| (writer as usize) < op);
+            let is_pending = holder.writer().is_none_or(|writer| (writer as usize) < op);
             if is_pending {
                 self.copy_for(op, name, version);
             }

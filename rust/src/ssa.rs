@@ -19,22 +19,41 @@ impl VersionId {
     }
 }
 
-/// What is known of a version.
+/// What is known of a version. There are twice as many as operators, so they are small: [`NONE`] stands
+/// for no operator and no version.
 #[derive(Clone, Copy)]
 pub struct Version {
     /// The blob, as the net counts its blobs.
     pub place: u32,
     /// The number of the version.
     pub number: u32,
+    writer: u32,
+    first_reader: u32,
+    before: u32,
+}
+
+/// The net has fewer inputs and outputs than this; see [`Net`].
+const NONE: u32 = u32::MAX;
+
+impl Version {
     /// The operator that writes it; `None` where it comes from outside.
-    pub writer: Option<u32>,
+    #[inline]
+    pub fn writer(&self) -> Option<u32> {
+        (self.writer != NONE).then_some(self.writer)
+    }
+
     /// The first operator that reads it. A target of the backward pass counts as a reader behind
     /// the last operator.
-    pub first_reader: Option<u32>,
-    /// How often it is read.
-    pub reads: u32,
+    #[inline]
+    pub fn first_reader(&self) -> Option<u32> {
+        (self.first_reader != NONE).then_some(self.first_reader)
+    }
+
     /// The version that it has taken the place of.
-    pub before: Option<VersionId>,
+    #[inline]
+    pub fn before(&self) -> Option<VersionId> {
+        (self.before != NONE).then_some(VersionId(self.before))
+    }
 }
 
 /// Maps the blobs of an answer to the blobs of one net while that net is played.
@@ -126,10 +145,10 @@ impl Ssa {
         (place, true)
     }
 
-    fn add(&mut self, place: u32, number: u32, writer: Option<u32>) -> VersionId {
+    fn add(&mut self, place: u32, number: u32, writer: u32) -> VersionId {
         let id = VersionId(self.versions.len() as u32);
-        let before = self.current.get(place as usize).copied();
-        self.versions.push(Version { place, number, writer, first_reader: None, reads: 0, before });
+        let before = self.current.get(place as usize).map_or(NONE, |version| version.0);
+        self.versions.push(Version { place, number, writer, first_reader: NONE, before });
         match self.current.get_mut(place as usize) {
             Some(current) => *current = id,
             None => self.current.push(id),
@@ -140,10 +159,9 @@ impl Ssa {
     #[inline]
     fn read(&mut self, blob: BlobId, places: &mut Places, reader: u32) -> VersionId {
         let (place, new) = self.place(blob, places);
-        let id = if new { self.add(place, 0, None) } else { self.current[place as usize] };
+        let id = if new { self.add(place, 0, NONE) } else { self.current[place as usize] };
         let version = &mut self.versions[id.index()];
-        version.first_reader.get_or_insert(reader);
-        version.reads += 1;
+        version.first_reader = version.first_reader.min(reader);
         id
     }
 
@@ -151,7 +169,7 @@ impl Ssa {
     fn write(&mut self, blob: BlobId, places: &mut Places, writer: u32) -> VersionId {
         let (place, new) = self.place(blob, places);
         let number = if new { 0 } else { self.number(self.current[place as usize]) + 1 };
-        self.add(place, number, Some(writer))
+        self.add(place, number, writer)
     }
 
     /// The number of a version.

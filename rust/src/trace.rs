@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use crate::api::{self, targets, Forward, Gradients, Y};
 use crate::backward;
 use crate::error::Result;
-use crate::gradient::ValueId;
+use crate::gradient::{BlobGradient, ValueId};
 use crate::memory::with_session;
 use crate::producers::Origin;
 use crate::session::{Hook, Named, Scope, Session};
@@ -84,7 +84,7 @@ fn traced<'a>(session: &mut Session<'_, 'a>, ops: Forward<'a>, ys: &[Y]) -> Resu
     for (blob, found) in outcome.gradients() {
         let name = session.table.name(blob).to_vec();
         frontier.push((name, outcome.ssa.number(found.version)));
-        gradients.push((blob, found.gradient));
+        gradients.push(BlobGradient { blob, gradient: found.gradient, came_in: false });
     }
     let ops = api::each_op(session, &outcome.net);
     let gradients = api::names(session, &gradients);

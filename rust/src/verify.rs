@@ -9,17 +9,19 @@ use smallvec::SmallVec;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
 use crate::few::Map;
-use crate::gradient::{Body, ControlArg, Gradient, GradientNet, GradientOp, NetHead, Ref, ValueId};
+use crate::gradient::{
+    BlobGradient, Body, ControlArg, GradientNet, GradientOp, NetHead, Ref, ValueId,
+};
 use crate::message::OpRef;
 use crate::session::{Session, RED_ZONE, STACK};
 
 /// Checks a net and the nets inside it. `op_type` knows the forward operators that it serves;
-/// `lasting` are gradients that must be there when all operators have run.
+/// those of `gradients` that came in must be there when all operators have run.
 pub fn verify<'a>(
     session: &mut Session<'_, 'a>,
     net: &GradientNet<'a>,
     op_type: &dyn Fn(u32) -> &'a [u8],
-    lasting: &[(BlobId, Gradient)],
+    gradients: &[BlobGradient],
 ) -> Result<()> {
     let mut play = Play::new(session, net.ops.len());
     for op in &net.ops {
@@ -28,9 +30,9 @@ pub fn verify<'a>(
             None => error,
         })?;
     }
-    for (blob, gradient) in lasting {
-        for part in gradient.parts() {
-            play.reads(part).map_err(|error| error.blob(play.session.table.name(*blob)))?;
+    for lasting in gradients.iter().filter(|gradient| gradient.came_in) {
+        for part in lasting.gradient.parts() {
+            play.reads(part).map_err(|error| error.blob(play.session.table.name(lasting.blob)))?;
         }
     }
     if let Holds::Most(mut held) = play.holds {

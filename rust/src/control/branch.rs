@@ -56,7 +56,8 @@ impl<'a> Branch<'a> {
         let incoming = outcome.incoming().collect();
         let final_gradients =
             outcome.gradients().map(|(blob, found)| (blob, found.gradient)).collect();
-        let net = walk.session.spare.take_back(outcome, net);
+        walk.session.spare.take_back_read(net);
+        let net = walk.session.spare.take_back(outcome);
         let reads = OnceCell::new();
         Ok(Self { forward, net, incoming, final_gradients, first_value, reads })
     }

@@ -53,7 +53,8 @@ pub(super) fn differentiate<'a>(
         .filter(|(blob, found)| outcome.came_in(*found) || around.indifferent.contains(blob))
         .map(|(blob, found)| (blob, found.gradient))
         .collect();
-    let mut inner = walk.session.spare.take_back(outcome, body);
+    walk.session.spare.take_back_read(body);
+    let mut inner = walk.session.spare.take_back(outcome);
     let own_ops = inner.ops.len();
 
     check_kept(walk, op, &bindings, &seeds, &incoming)?;

@@ -25,7 +25,7 @@ impl<'a> Walk<'_, '_, 'a> {
         let mut at = self.checked.get(&place).copied().unwrap_or_else(|| self.ssa.newest(own));
         while at != own {
             let version = self.ssa.versions[at.index()];
-            match version.before {
+            match version.before() {
                 Some(before) if self.taken_up.contains(&at) => at = before,
                 _ => {
                     return Err(Error::new(
@@ -49,8 +49,8 @@ impl<'a> Walk<'_, '_, 'a> {
     /// up all that there are.
     pub(crate) fn check_empty_before(&self, op: usize, workspace: BlobId) -> Result<()> {
         let found = self.net.output_places(op).find(|place| self.net.blobs()[*place] == workspace);
-        let before = found.and_then(|place| self.ssa.versions[self.ssa.at[place].index()].before);
-        let writer = before.and_then(|before| self.ssa.versions[before.index()].writer);
+        let before = found.and_then(|place| self.ssa.versions[self.ssa.at[place].index()].before());
+        let writer = before.and_then(|before| self.ssa.versions[before.index()].writer());
         match writer.map(|writer| self.net.ops()[writer as usize].view.op_type) {
             None | Some(b"CreateScope") => Ok(()),
             _ if self.lenient => Ok(()),
