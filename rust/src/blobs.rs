@@ -25,6 +25,9 @@ impl BlobId {
     }
 }
 
+/// Of a blob whose gradient has no name yet; there are fewer names than this.
+const NOT_YET: BlobId = BlobId(u32::MAX);
+
 /// Appended to a blob's name for its gradient.
 pub const GRADIENT: &[u8] = b"_grad";
 /// Appended for the row indices of a sparse gradient.
@@ -51,8 +54,8 @@ pub struct BlobTable<'a> {
     names: Vec<Cell<Text<'a>>>,
     hashed: HashTable<BlobId>,
     hasher: RandomState,
-    /// By id: the name of the gradient, once somebody has asked for it or used it.
-    gradients: Vec<Option<BlobId>>,
+    /// By id: the name of the gradient; [`NOT_YET`] before somebody has asked for it or used it.
+    gradients: Vec<BlobId>,
     /// Whether a hashed name may be the name of the gradient of a blob that came later.
     strays: bool,
     bump: &'a Bump,
@@ -66,7 +69,7 @@ pub struct BlobTable<'a> {
 pub struct TableMemory<'a> {
     names: Vec<Cell<Text<'a>>>,
     hashed: HashTable<BlobId>,
-    gradients: Vec<Option<BlobId>>,
+    gradients: Vec<BlobId>,
     scratch: Vec<u8>,
 }
 
@@ -155,7 +158,7 @@ impl<'a> BlobTable<'a> {
     fn push(&mut self, text: Text<'a>) -> BlobId {
         let id = BlobId(self.names.len() as u32);
         self.names.push(Cell::new(text));
-        self.gradients.push(None);
+        self.gradients.push(NOT_YET);
         id
     }
 
@@ -187,12 +190,12 @@ impl<'a> BlobTable<'a> {
     /// A name that ends as the name of a gradient does is tied to its blob, if there is one by now.
     fn intern_gradient(&mut self, name: &'a [u8]) -> BlobId {
         let blob = self.get(&name[..name.len() - GRADIENT.len()]);
-        if let Some(gradient) = blob.and_then(|blob| self.gradients[blob.index()]) {
+        if let Some(gradient) = blob.and_then(|blob| self.known_gradient(blob)) {
             return gradient;
         }
         let id = self.intern_hashed(name);
         match blob {
-            Some(blob) => self.gradients[blob.index()] = Some(id),
+            Some(blob) => self.gradients[blob.index()] = id,
             None => self.strays = true,
         }
         id
@@ -210,7 +213,7 @@ impl<'a> BlobTable<'a> {
     pub fn get(&self, name: &[u8]) -> Option<BlobId> {
         self.find(name).or_else(|| {
             let blob = self.find(name.strip_suffix(GRADIENT)?)?;
-            self.gradients[blob.index()]
+            self.known_gradient(blob)
         })
     }
 
@@ -265,9 +268,13 @@ impl<'a> BlobTable<'a> {
     #[inline]
     pub fn gradient(&mut self, id: BlobId) -> BlobId {
         match self.gradients[id.index()] {
-            Some(gradient) => gradient,
-            None => self.new_gradient(id),
+            NOT_YET => self.new_gradient(id),
+            gradient => gradient,
         }
+    }
+
+    fn known_gradient(&self, id: BlobId) -> Option<BlobId> {
+        Some(self.gradients[id.index()]).filter(|gradient| *gradient != NOT_YET)
     }
 
     fn new_gradient(&mut self, id: BlobId) -> BlobId {
@@ -277,7 +284,7 @@ impl<'a> BlobTable<'a> {
         } else {
             self.push(Text::GradientOf(id))
         };
-        self.gradients[id.index()] = Some(gradient);
+        self.gradients[id.index()] = gradient;
         gradient
     }
 

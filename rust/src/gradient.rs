@@ -90,11 +90,16 @@ enum Name {
     },
 }
 
+/// Of a value that has the name that it was made under.
+const AS_MADE: u32 = u32::MAX;
+
 /// All values of an answer.
 #[derive(Default)]
 pub struct Values {
-    names: Vec<Name>,
     nominal: Vec<BlobId>,
+    /// By value: [`AS_MADE`], or the place of its name among the others. Most are as they were made.
+    names: Vec<u32>,
+    others: Vec<Name>,
     /// Copies, and the names of what they are copies of.
     copies: FxHashMap<ValueId, BlobId>,
     /// Which value another one has the name of; naming forgets it.
@@ -111,6 +116,7 @@ impl Values {
 
     pub(crate) fn clear(&mut self) {
         self.names.clear();
+        self.others.clear();
         self.nominal.clear();
         self.copies.clear();
         self.same.clear();
@@ -119,7 +125,8 @@ impl Values {
 
     pub(crate) fn bytes(&self) -> usize {
         let maps = self.copies.capacity() + self.same.capacity() + self.like.capacity();
-        memory::room(&self.names) + memory::room(&self.nominal) + maps * size_of::<[u32; 3]>()
+        let names = memory::room(&self.names) + memory::room(&self.others);
+        names + memory::room(&self.nominal) + maps * size_of::<[u32; 3]>()
     }
 
     /// Makes room for so many more values.
@@ -136,9 +143,27 @@ impl Values {
     /// A new value that is called `name` unless it is renamed.
     pub fn add(&mut self, name: BlobId) -> ValueId {
         let id = ValueId(self.len());
-        self.names.push(Name::Plain(name));
+        self.names.push(AS_MADE);
         self.nominal.push(name);
         id
+    }
+
+    #[inline]
+    fn how(&self, value: ValueId) -> Name {
+        match self.names[value.0 as usize] {
+            AS_MADE => Name::Plain(self.nominal(value)),
+            other => self.others[other as usize],
+        }
+    }
+
+    fn set(&mut self, value: ValueId, name: Name) {
+        match &mut self.names[value.0 as usize] {
+            place if *place == AS_MADE => {
+                *place = self.others.len() as u32;
+                self.others.push(name);
+            }
+            other => self.others[*other as usize] = name,
+        }
     }
 
     /// The name that a value was made under.
@@ -160,13 +185,13 @@ impl Values {
             Some(sum) if self.nominal(sum) == self.nominal(value) => Ref::Value(sum),
             _ => Ref::Blob(self.nominal(value)),
         };
-        self.names[value.0 as usize] = Name::Split { of, count };
+        self.set(value, Name::Split { of, count });
     }
 
     /// Lets a value have the name of another one.
     pub fn same(&mut self, value: ValueId, other: ValueId) {
         if value != other {
-            self.names[value.0 as usize] = Name::Same(other);
+            self.set(value, Name::Same(other));
             self.same.insert(value, other);
         }
     }
@@ -209,7 +234,7 @@ impl Values {
 
     /// Whether a value is a summand of an accumulation.
     pub fn is_summand(&self, value: ValueId) -> bool {
-        matches!(self.names[value.0 as usize], Name::Split { .. })
+        matches!(self.how(value), Name::Split { .. })
     }
 
     /// The name of a value as it would be if nothing were renamed any more.
@@ -217,7 +242,7 @@ impl Values {
         let mut counts = Vec::new();
         let mut at = value;
         let mut name = loop {
-            match self.names[at.0 as usize] {
+            match self.how(at) {
                 Name::Plain(name) => break name,
                 Name::Same(other) => at = other,
                 Name::Split { of, count } => {
@@ -253,7 +278,7 @@ impl Values {
     /// The final name of a value. Only to be asked when nothing is renamed any more.
     #[inline]
     pub fn name(&mut self, value: ValueId, table: &mut BlobTable<'_>) -> BlobId {
-        match self.names[value.0 as usize] {
+        match self.how(value) {
             Name::Plain(name) => name,
             _ => self.find_name(value, table),
         }
@@ -265,7 +290,7 @@ impl Values {
         let mut waiting: SmallVec<[ValueId; 8]> = smallvec![value];
         let mut known = None;
         while let Some(&value) = waiting.last() {
-            let name = match (self.names[value.0 as usize], known.take()) {
+            let name = match (self.how(value), known.take()) {
                 (Name::Plain(name), _) | (Name::Same(_), Some(name)) => name,
                 (Name::Split { of: Ref::Blob(name), count }, _)
                 | (Name::Split { count, .. }, Some(name)) => split_name(table, name, count),
@@ -274,11 +299,11 @@ impl Values {
                     continue;
                 }
             };
-            self.names[value.0 as usize] = Name::Plain(name);
+            self.set(value, Name::Plain(name));
             known = Some(name);
             waiting.pop();
         }
-        match self.names[value.0 as usize] {
+        match self.how(value) {
             Name::Plain(name) => name,
             _ => self.nominal(value),
         }
