@@ -8,6 +8,7 @@ use crate::backward::{self, check_orphans, Surroundings, Target};
 use crate::blobs::{BlobId, BlobTable};
 use crate::emit::Emitter;
 use crate::error::{shown_name, Error, Kind, Result};
+use crate::few::Map;
 use crate::gradient::{BlobGradient, Gradient, GradientNet};
 use crate::memory::{self, with_session};
 use crate::message::{arg, net, op, NetRef};
@@ -192,7 +193,7 @@ pub(crate) fn names(session: &mut Session<'_, '_>, gradients: &[BlobGradient]) -
 /// The targets that a caller names. A blob that is named twice counts once, with the last gradient.
 pub(crate) fn targets(session: &mut Session<'_, '_>, ys: &[Y]) -> Result<Vec<Target>> {
     let mut targets: Vec<Target> = Vec::with_capacity(ys.len());
-    let mut met = FxHashMap::default();
+    let mut met = Map::with_room(ys.len());
     for y in ys {
         let blob = session.table.intern_copy(&y.name);
         if matches!(&y.gradient, Named::Dense(name) if name.is_empty()) {
@@ -208,12 +209,10 @@ pub(crate) fn targets(session: &mut Session<'_, '_>, ys: &[Y]) -> Result<Vec<Tar
             named => Some(session.given(named)),
         };
         let target = Target { blob, gradient, in_scope: y.in_scope };
-        match met.get(&blob) {
-            Some(&at) => targets[at] = target,
-            None => {
-                met.insert(blob, targets.len());
-                targets.push(target);
-            }
+        let next = targets.len();
+        match *met.or_insert_with(blob, || next) {
+            at if at == next => targets.push(target),
+            at => targets[at] = target,
         }
     }
     Ok(targets)

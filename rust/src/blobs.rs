@@ -56,8 +56,8 @@ pub struct BlobTable<'a> {
     hasher: RandomState,
     /// By id: the name of the gradient; [`NOT_YET`] before somebody has asked for it or used it.
     gradients: Vec<BlobId>,
-    /// Whether a hashed name may be the name of the gradient of a blob that came later.
-    strays: bool,
+    /// Names of gradients whose blobs have not come yet, by the hashes of the names of these.
+    strays: HashTable<BlobId>,
     bump: &'a Bump,
     /// How many bytes had to be put together.
     joined: Cell<usize>,
@@ -99,7 +99,7 @@ impl<'a> BlobTable<'a> {
         names.reserve(capacity);
         hashed.reserve(capacity, |_| 0);
         gradients.reserve(capacity);
-        let (strays, joined) = (false, Cell::new(0));
+        let (strays, joined) = (HashTable::new(), Cell::new(0));
         Self { names, hashed, hasher, gradients, strays, bump, joined, scratch }
     }
 
@@ -165,16 +165,27 @@ impl<'a> BlobTable<'a> {
     /// The id of a name.
     #[inline]
     pub fn intern(&mut self, name: &'a [u8]) -> BlobId {
-        if name.ends_with(GRADIENT) {
-            return self.intern_gradient(name);
+        self.intern_kept(name, |_| name)
+    }
+
+    /// The id of a name that does not live as long as the table.
+    pub fn intern_copy(&mut self, name: &[u8]) -> BlobId {
+        self.intern_kept(name, |bump| bump.alloc_slice_copy(name))
+    }
+
+    /// The id of a name; `keep` is called if the table must have it for itself.
+    #[inline]
+    fn intern_kept(&mut self, name: &[u8], keep: impl FnOnce(&'a Bump) -> &'a [u8]) -> BlobId {
+        match gradient_of(name) {
+            Some(blob) => self.intern_gradient(blob, name, keep),
+            None => self.intern_hashed(name, keep),
         }
-        self.intern_hashed(name)
     }
 
     #[inline]
-    fn intern_hashed(&mut self, name: &'a [u8]) -> BlobId {
+    fn intern_hashed(&mut self, name: &[u8], keep: impl FnOnce(&'a Bump) -> &'a [u8]) -> BlobId {
         let hash = self.hasher.hash_one(name);
-        let Self { names, hashed, hasher, .. } = self;
+        let Self { names, hashed, hasher, bump, strays, .. } = self;
         let same = |id: &BlobId| hashed_text(names, *id) == name;
         let entry = hashed.entry(hash, same, |id| hasher.hash_one(hashed_text(names, *id)));
         match entry {
@@ -182,31 +193,47 @@ impl<'a> BlobTable<'a> {
             Entry::Vacant(entry) => {
                 let id = BlobId(names.len() as u32);
                 entry.insert(id);
-                self.push(Text::Whole(name))
+                let gradient = if strays.is_empty() {
+                    None
+                } else {
+                    let is_its = |id: &BlobId| gradient_of(hashed_text(names, *id)) == Some(name);
+                    strays.find(hash, is_its).copied()
+                };
+                let bump = *bump;
+                self.push(Text::Whole(keep(bump)));
+                if let Some(gradient) = gradient {
+                    self.gradients[id.index()] = gradient;
+                }
+                id
             }
         }
     }
 
-    /// A name that ends as the name of a gradient does is tied to its blob, if there is one by now.
-    fn intern_gradient(&mut self, name: &'a [u8]) -> BlobId {
-        let blob = self.get(&name[..name.len() - GRADIENT.len()]);
-        if let Some(gradient) = blob.and_then(|blob| self.known_gradient(blob)) {
+    /// A name that ends as the name of a gradient does is tied to its blob, or waits for it as a stray.
+    fn intern_gradient(
+        &mut self,
+        blob: &[u8],
+        name: &[u8],
+        keep: impl FnOnce(&'a Bump) -> &'a [u8],
+    ) -> BlobId {
+        let found = self.get(blob);
+        if let Some(gradient) = found.and_then(|blob| self.known_gradient(blob)) {
             return gradient;
         }
-        let id = self.intern_hashed(name);
-        match blob {
+        let before = self.len();
+        let id = self.intern_hashed(name, keep);
+        match found {
             Some(blob) => self.gradients[blob.index()] = id,
-            None => self.strays = true,
+            None if self.len() > before => {
+                let Self { names, hasher, strays, .. } = self;
+                let hash_of = |id: &BlobId| {
+                    hasher.hash_one(gradient_of(hashed_text(names, *id)).unwrap_or_default())
+                };
+                strays.insert_unique(hasher.hash_one(blob), id, hash_of);
+            }
+            None => {}
         }
         id
-    }
-
-    /// The id of a name that does not live as long as the table.
-    pub fn intern_copy(&mut self, name: &[u8]) -> BlobId {
-        match self.get(name) {
-            Some(id) => id,
-            None => self.intern(self.bump.alloc_slice_copy(name)),
-        }
     }
 
     /// The id of a name, if the table has it.
@@ -279,7 +306,7 @@ impl<'a> BlobTable<'a> {
 
     fn new_gradient(&mut self, id: BlobId) -> BlobId {
         // Only the gradients of hashed names go unhashed, so that one look behind a suffix finds them.
-        let gradient = if self.strays || self.name(id).ends_with(GRADIENT) {
+        let gradient = if self.name(id).ends_with(GRADIENT) {
             self.affixed(b"", id, GRADIENT)
         } else {
             self.push(Text::GradientOf(id))
@@ -292,6 +319,12 @@ impl<'a> BlobTable<'a> {
     pub fn suffixed(&mut self, id: BlobId, suffix: &[u8]) -> BlobId {
         self.affixed(b"", id, suffix)
     }
+}
+
+/// The name of the blob that this is the name of the gradient of.
+#[inline]
+fn gradient_of(name: &[u8]) -> Option<&[u8]> {
+    name.strip_suffix(GRADIENT)
 }
 
 /// The text of a name that has a place among the hashed ones: those are there whole.
@@ -326,6 +359,26 @@ mod tests {
         let given = table.intern(b"y_grad");
         let y = table.intern(b"y");
         assert_eq!(table.gradient(y), given);
+    }
+
+    #[test]
+    fn a_stray_finds_its_blob_whichever_comes_when() {
+        let bump = Bump::new();
+        let mut table = BlobTable::new(&bump, 4);
+        for number in 0..100 {
+            table.intern_copy(format!("late{number}_grad").as_bytes());
+            table.intern_copy(format!("never{number}_autogen_grad").as_bytes());
+        }
+        let deep = table.intern(b"late7_grad_grad");
+        for number in (0..100).rev() {
+            let blob = table.intern_copy(format!("late{number}").as_bytes());
+            let gradient = table.gradient(blob);
+            assert_eq!(table.name(gradient), format!("late{number}_grad").as_bytes());
+            assert_eq!(table.intern_copy(format!("late{number}_grad").as_bytes()), gradient);
+        }
+        let late = table.intern(b"late7_grad");
+        assert_eq!(table.gradient(late), deep);
+        assert_eq!(table.len(), 301);
     }
 
     #[test]
