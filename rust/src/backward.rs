@@ -570,15 +570,25 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         outputs.map(|place| self.net.blobs()[place]).collect()
     }
 
-    /// The blobs that come into a net of operator `op` with a value that may need a gradient. Only
-    /// control flow in that net asks for them.
-    pub(crate) fn matter_inside(&self, op: usize, net: &Net<'_>) -> Set<BlobId> {
-        if !net.ops().iter().any(|inner| control::is_control(inner.view.op_type)) {
+    /// The blobs that come into a net of operator `op` with a value that may need a gradient: those
+    /// that control flow in that net asks for. `outer` says what a blob inside is here.
+    pub(crate) fn matter_inside(
+        &self,
+        op: usize,
+        net: &Net<'_>,
+        outer: impl Fn(BlobId) -> Option<BlobId>,
+    ) -> Set<BlobId> {
+        let inner = 0..net.ops().len();
+        let inner = inner.filter(|at| control::is_control(net.ops()[*at].view.op_type));
+        let asked = inner.flat_map(|at| net.outputs(at)).filter_map(|blob| outer(*blob));
+        let asked: Set<BlobId> = asked.collect();
+        if asked.is_empty() {
             return Set::default();
         }
         let mut matter = self.matter_before(op);
-        let inputs = self.net.input_places(op);
-        let inputs = inputs.filter(|place| !self.is_indifferent(self.ssa.at[*place]));
+        let inputs = self.net.input_places(op).filter(|place| {
+            asked.contains(&self.net.blobs()[*place]) && !self.is_indifferent(self.ssa.at[*place])
+        });
         matter.extend(inputs.map(|place| self.net.blobs()[place]));
         matter
     }

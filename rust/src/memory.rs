@@ -2,8 +2,8 @@
 //!
 //! Half of the time for a net of ten thousand operators would go to the system for fresh memory, and
 //! a small net inside another one would ask for twenty vectors. So what a walk has used serves the
-//! next one, and what an answer has used the next answer of the thread: up to [`MOST`], and for nets
-//! of a like size. A thread that goes on with much smaller nets gives it back.
+//! next one, and what an answer has used the next answer of the thread, unless the net is [`LARGE`].
+//! A thread that goes on with much smaller nets gives it back.
 
 use std::cell::Cell;
 
@@ -21,8 +21,13 @@ use crate::ssa::{Places, Ssa};
 use crate::verify::Held;
 use crate::wire::Writer;
 
-/// How many bytes a thread keeps.
-const MOST: usize = 24 << 20;
+/// A net of more bytes is answered in memory of its own, each piece of which is given back as soon as
+/// it has served: there it is the most that is in use at a time that counts.
+const LARGE: usize = 2 << 20;
+/// How many bytes a thread keeps, at the most.
+const MOST: usize = 64 << 20;
+/// What a net inside a large one has used is kept for the next one even so, up to so many bytes.
+const INSIDE: usize = 1 << 18;
 /// How much smaller a net must be than the one before to have the memory given back.
 const SMALLER: usize = 16;
 /// Nets of so few bytes are of like size.
@@ -31,6 +36,8 @@ const SMALL: usize = 1 << 16;
 /// What the walks over nets have used, empty.
 #[derive(Default)]
 pub struct Spare<'a> {
+    /// Whether nothing is kept but for small nets.
+    is_large: bool,
     walks: Vec<WalkMemory>,
     nets: Vec<Net<'a>>,
     gradient_nets: Vec<GradientNet<'a>>,
@@ -74,8 +81,7 @@ impl<'a> Spare<'a> {
     /// Takes back what a walk has used, but for the gradient net.
     pub fn take_back(&mut self, outcome: Outcome<'a>) -> GradientNet<'a> {
         let (gradient_net, mut memory) = outcome.into_parts();
-        // What would be too much to be kept in the end is given back before the answer is written.
-        if memory.bytes() <= MOST / 4 {
+        if self.keeps(memory.bytes()) {
             memory.clear();
             self.walks.push(memory);
         }
@@ -84,7 +90,7 @@ impl<'a> Spare<'a> {
 
     /// Takes back a net that nobody looks at any more.
     pub fn take_back_read(&mut self, mut net: Net<'a>) {
-        if net.bytes() <= MOST / 4 {
+        if self.keeps(net.bytes()) {
             net.clear();
             self.nets.push(net);
         }
@@ -101,11 +107,15 @@ impl<'a> Spare<'a> {
                     _ => None,
                 }));
             }
-            if net.bytes() <= MOST / 4 {
+            if self.keeps(net.bytes()) {
                 net.clear();
                 self.gradient_nets.push(net);
             }
         }
+    }
+
+    fn keeps(&self, bytes: usize) -> bool {
+        !self.is_large || bytes <= INSIDE
     }
 
     fn bytes(&self) -> usize {
@@ -121,10 +131,10 @@ impl<'a> Spare<'a> {
 
     /// The same memory for an answer that other bytes live for.
     fn renewed<'b>(self) -> Spare<'b> {
-        let Self { walks, nets, gradient_nets, held, gradients, writer, named } = self;
+        let Self { is_large, walks, nets, gradient_nets, held, gradients, writer, named } = self;
         let nets = nets.into_iter().map(Net::renewed).collect();
         let gradient_nets = gradient_nets.into_iter().map(GradientNet::renewed).collect();
-        Spare { walks, nets, gradient_nets, held, gradients, writer, named }
+        Spare { is_large, walks, nets, gradient_nets, held, gradients, writer, named }
     }
 }
 
@@ -183,8 +193,9 @@ pub fn with_session<R>(
     let Memory { bump, table, values, places, answer, spare, .. } = *memory;
     let (result, kept) = {
         let table = BlobTable::in_memory(&bump, table.renewed(), size / 12);
-        let mut session =
-            Session::new(table, (values, places, answer), spare.renewed(), scope, hook);
+        let mut spare = spare.renewed();
+        spare.is_large = size > LARGE;
+        let mut session = Session::new(table, (values, places, answer), spare, scope, hook);
         let result = work(&mut session, forward);
         let Session { table, values, places, answer, spare, .. } = session;
         (result, (table.into_memory().renewed(), values, places, answer, spare.renewed()))
@@ -193,7 +204,7 @@ pub fn with_session<R>(
     values.clear();
     let mut memory = Memory { bump, table, values, places, answer, spare, served: size };
     memory.bump.reset();
-    if memory.bytes() <= MOST {
+    if size <= LARGE && memory.bytes() <= MOST {
         KEPT.set(Some(Box::new(memory)));
     }
     result

@@ -50,7 +50,7 @@ impl<'a> Branch<'a> {
             read_outside: walk.net.outputs(op).to_vec(),
             no_gradient: Set::default(),
             indifferent,
-            matter: walk.matter_inside(op, &net),
+            matter: walk.matter_inside(op, &net, Some),
         };
         let outcome = backward(walk.session, &net, &targets, &around)?;
         let incoming = outcome.incoming().collect();

@@ -11,7 +11,7 @@ use crate::gradient::{
 
 use super::bindings::{broken, Bindings};
 use super::seeds::{seeds, set_apart, Seed};
-use super::{unlisted, Arguments};
+use super::{unlisted, Arguments, Listed};
 
 /// Behind the inner name of an output: its gradient, inside.
 const INNER_GRADIENT: &[u8] = b"/_DO_OPERATOR_INNER_GRAD_";
@@ -44,7 +44,11 @@ pub(super) fn differentiate<'a>(
         read_outside: walk.net.outputs(op).iter().filter_map(inside).collect(),
         indifferent: indifferent.iter().filter_map(inside).collect(),
         no_gradient: Set::default(),
-        matter: walk.matter_inside(op, &body).iter().filter_map(inside).collect(),
+        matter: walk
+            .matter_inside(op, &body, |blob| bindings.outer(blob))
+            .iter()
+            .filter_map(inside)
+            .collect(),
     };
     let outcome = backward(walk.session, &body, &targets, &around)?;
     // Where it does not matter, the gradient of a later version is handed on, as in the reference.
@@ -218,7 +222,8 @@ impl WayIn {
 
     /// Checks the outer blobs that are read, seen from the net around the Do.
     fn checked(mut self, walk: &Walk<'_, '_, '_>, op: usize) -> Result<Self> {
-        let listed = super::listed(walk, op);
+        let versions = walk.input_versions(op);
+        let listed = Listed::new(walk, op, &versions);
         for part in &mut self.inputs {
             *part = super::outer_read(walk, op, &listed, *part)?;
         }

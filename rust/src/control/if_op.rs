@@ -17,7 +17,7 @@ use crate::ssa::VersionId;
 
 use super::branch::{Branch, Outputs};
 use super::seeds::{seeds, set_apart, Seed};
-use super::{control_error, listed, net_argument, outer_read, Arguments, ELSE_SUFFIX};
+use super::{control_error, net_argument, outer_read, Arguments, Listed, ELSE_SUFFIX};
 
 /// `TensorProto.INT32`.
 const INT32: i64 = 2;
@@ -480,7 +480,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         reads.append(&mut self.copied);
         let workspaces: Set<Ref> =
             self.sides.iter().flatten().flat_map(Branch::workspaces).collect();
-        let listed = listed(self.walk, op);
+        let listed = Listed::new(self.walk, op, &self.versions);
         for part in reads {
             let mut part = self.walk.session.values.canonical(part);
             match part {

@@ -88,21 +88,31 @@ fn control_error(what: impl Into<String>, hint: &str) -> Error {
 }
 
 /// The blobs that an operator lists, in the versions that it leaves them in.
-type Listed = Map<BlobId, VersionId>;
+struct Listed<'l> {
+    inputs: &'l Map<BlobId, VersionId>,
+    outputs: Map<BlobId, VersionId>,
+}
 
-fn listed(walk: &Walk<'_, '_, '_>, op: usize) -> Listed {
-    let places = walk.net.input_places(op).chain(walk.net.output_places(op));
-    places.map(|place| (walk.net.blobs()[place], walk.ssa.at[place])).collect()
+impl<'l> Listed<'l> {
+    fn new(walk: &Walk<'_, '_, '_>, op: usize, inputs: &'l Map<BlobId, VersionId>) -> Self {
+        let places = walk.net.output_places(op);
+        let outputs = places.map(|place| (walk.net.blobs()[place], walk.ssa.at[place])).collect();
+        Self { inputs, outputs }
+    }
+
+    fn get(&self, blob: BlobId) -> Option<VersionId> {
+        self.outputs.get(&blob).or_else(|| self.inputs.get(&blob)).copied()
+    }
 }
 
 /// A blob that is read inside an If or While, seen from the net around it.
-fn outer_read(walk: &Walk<'_, '_, '_>, op: usize, listed: &Listed, part: Ref) -> Result<Ref> {
+fn outer_read(walk: &Walk<'_, '_, '_>, op: usize, listed: &Listed<'_>, part: Ref) -> Result<Ref> {
     let Ref::Blob(blob) = part else { return Ok(part) };
     if walk.lenient {
         return Ok(part);
     }
-    if let Some(version) = listed.get(&blob) {
-        return walk.forward(op, *version, false);
+    if let Some(version) = listed.get(blob) {
+        return walk.forward(op, version, false);
     }
     Err(Error::new(
         Kind::OutOfScope,

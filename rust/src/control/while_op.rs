@@ -17,7 +17,7 @@ use crate::ssa::VersionId;
 
 use super::branch::{Branch, Outputs};
 use super::seeds::{apart, seeds, Seed};
-use super::{control_error, listed, net_argument, outer_read, unlisted, Arguments};
+use super::{control_error, net_argument, outer_read, unlisted, Arguments, Listed};
 
 /// The name of the net that ends the gradient loop; its condition blob is named after it.
 const CONDITION_NET: &[u8] = b"gradient_loop_cond_net";
@@ -488,7 +488,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
 
         let mut inputs = vec![Ref::Value(cond)];
         let mut met = Set::default();
-        let listed = listed(this.walk, op);
+        let listed = Listed::new(this.walk, op, &this.versions);
         for part in this.branch.reads().iter() {
             let mut part = this.walk.session.values.canonical(*part);
             if part == workspace {
