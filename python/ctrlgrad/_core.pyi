@@ -16,6 +16,7 @@ __all__ = [
     "get_ssa",
     "has_gradient",
     "makers",
+    "may_lack_fields",
     "operator_gradient",
     "outline",
     "trace",
@@ -79,6 +80,9 @@ def outline(
 ) -> bytes:
     """The wire form of an operator that no gradient is made from: the arguments are there, each
     with its name and nothing else."""
+
+def may_lack_fields(ops: list[bytes]) -> list[int]:
+    """Which of these operators hold something that has required fields. Most hold nothing such."""
 
 def versions(ops: list[bytes]) -> list[tuple[list[int], list[int]]]:
     """For each operator the version of each input and of each output.

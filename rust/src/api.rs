@@ -2,19 +2,20 @@
 
 use bumpalo::Bump;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use crate::backward::{self, check_orphans, Surroundings, Target};
 use crate::blobs::{BlobId, BlobTable};
 use crate::emit::Emitter;
 use crate::error::{shown_name, Error, Kind, Result};
 use crate::gradient::{Gradient, GradientNet};
-use crate::message::{arg, op, NetRef};
+use crate::message::{arg, net, op, NetRef};
 use crate::net::Net;
 use crate::session::{Hook, Named, Scope, Session};
 use crate::slice::{drop_idle_copies, keep_only};
 use crate::ssa::{Places, Ssa};
 use crate::verify::verify;
-use crate::wire::Writer;
+use crate::wire::{fields, Field, Value, Writer};
 
 /// A forward net as it is handed over.
 #[derive(Clone, Copy)]
@@ -277,6 +278,34 @@ pub fn outline(
         }
     }
     writer.written().to_vec()
+}
+
+/// Whether an operator may lack required fields. Of all that it holds, also in nested nets, only tensors
+/// and partitions of nets have such fields, and perhaps what we do not know.
+pub fn may_lack_fields(op: &[u8]) -> bool {
+    #[derive(Clone, Copy)]
+    enum Is {
+        Op,
+        Arg,
+        Net,
+    }
+    let mut waiting: SmallVec<[(Is, &[u8]); 8]> = SmallVec::from_slice(&[(Is::Op, op)]);
+    while let Some((is, message)) = waiting.pop() {
+        for field in fields(message) {
+            let Ok(Field { number, value: Value::Bytes(bytes), .. }) = field else { continue };
+            match (is, number) {
+                (Is::Op, op::ARG) | (Is::Net, net::ARG) => waiting.push((Is::Arg, bytes)),
+                (Is::Arg, arg::N | arg::NETS) => waiting.push((Is::Net, bytes)),
+                (Is::Net, net::OP) => waiting.push((Is::Op, bytes)),
+                (Is::Op, _)
+                | (Is::Arg, ..=arg::STRINGS)
+                | (Is::Net, ..=net::DEVICE_OPTION | net::EXTERNAL_INPUT..=net::EXTERNAL_OUTPUT) => {
+                }
+                _ => return true,
+            }
+        }
+    }
+    false
 }
 
 /// By operator: the versions of its inputs, and of its outputs, as `IR.Play` numbers them.

@@ -371,6 +371,17 @@ fn outline<'py>(
 }
 
 #[pyfunction]
+fn may_lack_fields(ops: &Bound<'_, PyList>) -> PyResult<Vec<usize>> {
+    let mut found = Vec::new();
+    for (at, op) in ops.iter().enumerate() {
+        if api::may_lack_fields(op.cast::<PyBytes>()?.as_bytes()) {
+            found.push(at);
+        }
+    }
+    Ok(found)
+}
+
+#[pyfunction]
 fn versions(py: Python<'_>, ops: &Bound<'_, PyAny>) -> PyResult<Vec<(Vec<u32>, Vec<u32>)>> {
     let ops = ops_of(ops)?;
     let ops: Vec<&[u8]> = ops.iter().map(PyBytesMethods::as_bytes).collect();
@@ -484,6 +495,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(operator_gradient, module)?)?;
     module.add_function(wrap_pyfunction!(control_gradient, module)?)?;
     module.add_function(wrap_pyfunction!(outline, module)?)?;
+    module.add_function(wrap_pyfunction!(may_lack_fields, module)?)?;
     module.add_function(wrap_pyfunction!(versions, module)?)?;
     module.add_function(wrap_pyfunction!(trace, module)?)?;
     module.add_function(wrap_pyfunction!(get_ssa, module)?)?;

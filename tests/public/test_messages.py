@@ -16,7 +16,7 @@ from ctrlgrad import _core, _deep, _messages, caffe2_pb2
 from ctrlgrad._schema import FILE
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.internal import api_implementation
-from nets import do_in_do, mlp, net, op, types
+from nets import do_in_do, if_, mlp, net, op, types
 
 PURE = api_implementation.Type() == "python"
 VERSION = tuple(map(int, google.protobuf.__version__.split(".")[:2]))
@@ -397,11 +397,42 @@ def test_garbage_is_refused():
         assert isinstance(caught.value, ValueError)
 
 
-def test_required_fields_are_asked_for():
-    forward = net(op("Relu", "x", "y"))
+def partition(forward):
+    forward.partition_info.add()
+
+
+def quantized(forward):
+    forward.op[0].arg.add(name="t").qtensors.add(precision=8, scale=1.0, bias=0.0)
+
+
+def segment(forward):
     forward.op[0].arg.add(name="t").t.segment.begin = 1
-    with pytest.raises(ctrlgrad.MalformedError, match="end"):
+
+
+def segments(forward):
+    forward.arg.add(name="t").tensors.add().segment.begin = 1
+
+
+@pytest.mark.parametrize("lacks", [partition, quantized, segment, segments])
+@pytest.mark.parametrize("inside", [False, True])
+def test_required_fields_are_asked_for(lacks, inside):
+    inner = net(op("Relu", "x", "y"))
+    lacks(inner)
+    forward = net(if_("c", "x", "y", inner)) if inside else inner
+    with pytest.raises(ctrlgrad.MalformedError, match="missing required fields"):
         ctrlgrad.backward(forward, ["y"])
+    if inside or lacks in (quantized, segment):
+        for ask in (ctrlgrad.IR, lambda ops: ctrlgrad.GradientRegistry.GetBackwardPass(ops, ["y"])):
+            with pytest.raises(ctrlgrad.MalformedError, match="missing required fields"):
+                ask([op("Relu", "u", "x"), *forward.op])
+
+
+def test_tensors_that_lack_nothing_are_taken():
+    forward = net(op("Relu", "x", "y"))
+    segment(forward)
+    forward.op[0].arg[0].t.segment.end = 2
+    ops, _ = ctrlgrad.GradientRegistry.GetBackwardPass(forward.op, ["y"])
+    assert ops[1].arg[0] == forward.op[0].arg[0]
 
 
 def test_schema_is_the_one_of_the_classes():
