@@ -194,8 +194,9 @@ def forward_to_bytes(operators: list[Any], is_bare: Callable[[Any], bool]) -> li
             operators,
             lambda op: _outline(op) if op.type in SILENT and op.arg and is_bare(op) else write(op),
         )
-    if suspects := _core.may_lack_fields(wires):
-        all_to_bytes([operators[at] for at in suspects])
+    suspects = [operators[at] for at in _core.may_lack_fields(wires)]
+    # protobuf itself says what is missing.
+    all_to_bytes([op for op in suspects if not op.IsInitialized()])
     return wires
 
 

@@ -329,8 +329,10 @@ pub fn outline(
 }
 
 /// Whether an operator may lack required fields. Of all that it holds, also in nested nets, only tensors
-/// and partitions of nets have such fields, and perhaps what we do not know.
+/// and partitions of nets have such fields, and perhaps what we do not know. Long lists of values are
+/// not gone through: whoever holds the message knows at once.
 pub fn may_lack_fields(op: &[u8]) -> bool {
+    const LONG: usize = 4096;
     #[derive(Clone, Copy)]
     enum Is {
         Op,
@@ -340,15 +342,17 @@ pub fn may_lack_fields(op: &[u8]) -> bool {
     let mut waiting: SmallVec<[(Is, &[u8]); 8]> = SmallVec::from_slice(&[(Is::Op, op)]);
     while let Some((is, message)) = waiting.pop() {
         for field in fields(message) {
-            let Ok(Field { number, value: Value::Bytes(bytes), .. }) = field else { continue };
-            match (is, number) {
-                (Is::Op, op::ARG) | (Is::Net, net::ARG) => waiting.push((Is::Arg, bytes)),
-                (Is::Arg, arg::N | arg::NETS) => waiting.push((Is::Net, bytes)),
-                (Is::Net, net::OP) => waiting.push((Is::Op, bytes)),
-                (Is::Op, _)
-                | (Is::Arg, ..=arg::STRINGS)
-                | (Is::Net, ..=net::DEVICE_OPTION | net::EXTERNAL_INPUT..=net::EXTERNAL_OUTPUT) => {
+            let Ok(Field { number, value, .. }) = field else { continue };
+            match (is, number, value) {
+                (Is::Arg, arg::FLOATS..=arg::STRINGS, _) if message.len() > LONG => return true,
+                (Is::Op, op::ARG, Value::Bytes(arg)) | (Is::Net, net::ARG, Value::Bytes(arg)) => {
+                    waiting.push((Is::Arg, arg));
                 }
+                (Is::Arg, arg::N | arg::NETS, Value::Bytes(net)) => waiting.push((Is::Net, net)),
+                (Is::Net, net::OP, Value::Bytes(op)) => waiting.push((Is::Op, op)),
+                (Is::Op, ..)
+                | (Is::Arg, ..=arg::STRINGS, _)
+                | (Is::Net, ..=net::EXTERNAL_OUTPUT, _) => {}
                 _ => return true,
             }
         }

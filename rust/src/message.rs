@@ -15,7 +15,6 @@ pub mod net {
     #![allow(missing_docs)]
     pub const NAME: u32 = 1;
     pub const OP: u32 = 2;
-    pub const DEVICE_OPTION: u32 = 5;
     pub const ARG: u32 = 6;
     pub const EXTERNAL_INPUT: u32 = 7;
     pub const EXTERNAL_OUTPUT: u32 = 8;
