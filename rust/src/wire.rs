@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
                 }
             }
             // A small number.
-            [tag @ 0x08..0x80, value @ 0..0x80, ref tail @ ..] if tag & 7 == 0 => {
+            [tag @ 0x08..0x80, value @ 0..0x80, ref tail @ ..] if tag.trailing_zeros() >= 3 => {
                 let (raw, number) = (&self.rest[..2], u32::from(tag >> 3));
                 self.rest = tail;
                 return Some(Ok(Field { number, value: Value::Varint(u64::from(value)), raw }));
