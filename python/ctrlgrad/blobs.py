@@ -7,7 +7,7 @@ not decode stands as surrogate escapes (PEP 383), on the way in and on the way o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from .errors import ArgumentError, UsageError
@@ -196,11 +196,14 @@ def gradients_to_core(gradients: object) -> list[Gradient]:
     return [to_core(gradient) for gradient in listed(gradients, "the gradients")]
 
 
-def targets_to_core(ys: object, in_scope: Callable[[object], bool]) -> list[Target]:
-    """`ys` as the core takes it, in order. `in_scope` tells of a target what `Target` says.
+def targets_to_core(ys: object, in_scope: Callable[[object], bool] | None = None) -> list[Target]:
+    """`ys` as the core takes it, in order. `in_scope` tells of a target what `Target` says; None: never.
 
     Raises UsageError, a TypeError as in Caffe2, if `ys` is neither list nor dict.
     """
+    if in_scope is None and (plain := _plain_targets(ys)) is not None:
+        return plain
+    in_scope = in_scope or _nowhere
     if isinstance(ys, list):
         scopes = {text_of(y): in_scope(y) for y in ys}
         return [(name, None, scoped) for name, scoped in scopes.items()]
@@ -213,6 +216,22 @@ def targets_to_core(ys: object, in_scope: Callable[[object], bool]) -> list[Targ
         "ys must be a list of names, or a dict from names to their gradients (None: all ones), "
         "not %s" % type(ys).__name__
     )
+
+
+def _nowhere(_: object) -> bool:
+    return False
+
+
+def _plain_targets(ys: object) -> list[Target] | None:
+    """The same for targets that are as the core takes them, in loops that run in C; else None."""
+    if not isinstance(ys, dict) or not set(map(type, ys)) <= {str}:
+        return None
+    gradients = ys.values()
+    if not set(map(type, gradients)) <= {str, type(None)}:
+        return None
+    if not all(map(str.isascii, chain(ys, filter(None, gradients)))):
+        return None
+    return list(zip(ys, gradients, repeat(False)))
 
 
 def names_to_core(names: object, what: str) -> list[str]:

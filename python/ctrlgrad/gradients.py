@@ -114,7 +114,7 @@ def backward(
     grads = empty_map(OURS)
     ops = _core.backward(
         wire,
-        targets_to_core(ys, OURS.in_scope),
+        targets_to_core(ys),
         grads,
         makers,
         None,
@@ -147,7 +147,7 @@ def backward_bytes(
     grads: dict[str, str | tuple[str, str]] = {}
     ops = _core.backward(
         bytes(net),
-        targets_to_core(ys, OURS.in_scope),
+        targets_to_core(ys),
         grads,
         Makers.of(OURS),
         None,
@@ -207,7 +207,7 @@ class GradientRegistry:
         Raises what `backward` raises.
         """
         messages = _messages.operators_of(operators)
-        return of_operators(OURS, messages, targets_to_core(ys, OURS.in_scope))
+        return of_operators(OURS, messages, targets_to_core(ys))
 
 
 def of_operators(
