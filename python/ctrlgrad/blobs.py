@@ -197,7 +197,9 @@ def gradients_to_core(gradients: object) -> list[Gradient]:
 
 
 def targets_to_core(ys: object, in_scope: Callable[[object], bool] | None = None) -> list[Target]:
-    """`ys` as the core takes it, in order. `in_scope` tells of a target what `Target` says; None: never.
+    """`ys` as the core takes it, in order.
+
+    in_scope: tells of a target what `Target` says; None if none is.
 
     Raises UsageError, a TypeError as in Caffe2, if `ys` is neither list nor dict.
     """
