@@ -41,6 +41,9 @@ pub struct Spare<'a> {
     walks: Vec<WalkMemory>,
     nets: Vec<Net<'a>>,
     gradient_nets: Vec<GradientNet<'a>>,
+    /// How many gradient nets of an answer have come from here: as many come back, not those that
+    /// control flow has made besides.
+    lent: usize,
     /// What blobs hold while an answer is played through.
     pub(crate) held: Vec<Vec<Held>>,
     /// Lists of blobs and their gradients.
@@ -75,6 +78,7 @@ impl<'a> Spare<'a> {
 
     /// A gradient net without operators.
     pub fn gradient_net(&mut self) -> GradientNet<'a> {
+        self.lent += 1;
         self.gradient_nets.pop().unwrap_or_default()
     }
 
@@ -107,7 +111,8 @@ impl<'a> Spare<'a> {
                     _ => None,
                 }));
             }
-            if self.keeps(net.bytes()) {
+            if self.lent > 0 && self.keeps(net.bytes()) {
+                self.lent -= 1;
                 net.clear();
                 self.gradient_nets.push(net);
             }
@@ -131,10 +136,10 @@ impl<'a> Spare<'a> {
 
     /// The same memory for an answer that other bytes live for.
     fn renewed<'b>(self) -> Spare<'b> {
-        let Self { is_large, walks, nets, gradient_nets, held, gradients, writer, named } = self;
+        let Self { is_large, walks, nets, gradient_nets, held, gradients, writer, named, .. } = self;
         let nets = nets.into_iter().map(Net::renewed).collect();
         let gradient_nets = gradient_nets.into_iter().map(GradientNet::renewed).collect();
-        Spare { is_large, walks, nets, gradient_nets, held, gradients, writer, named }
+        Spare { is_large, walks, nets, gradient_nets, lent: 0, held, gradients, writer, named }
     }
 }
 
