@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 use bumpalo::Bump;
 
-use crate::api::{Backward, Forward, Gradients};
+use crate::api::{Forward, Gradients};
 use crate::backward::{Found, Outcome};
 use crate::blobs::{BlobTable, TableMemory};
 use crate::gradient::{BlobGradient, Body, ControlArg, Gradient, GradientNet, Ref, Values};
@@ -136,7 +136,8 @@ impl<'a> Spare<'a> {
 
     /// The same memory for an answer that other bytes live for.
     fn renewed<'b>(self) -> Spare<'b> {
-        let Self { is_large, walks, nets, gradient_nets, held, gradients, writer, named, .. } = self;
+        let Self { is_large, walks, nets, gradient_nets, held, gradients, writer, named, .. } =
+            self;
         let nets = nets.into_iter().map(Net::renewed).collect();
         let gradient_nets = gradient_nets.into_iter().map(GradientNet::renewed).collect();
         Spare { is_large, walks, nets, gradient_nets, lent: 0, held, gradients, writer, named }
@@ -215,13 +216,21 @@ pub fn with_session<R>(
     result
 }
 
-/// Takes back an answer that the caller has read.
-pub fn take_back_answer(answer: Backward) {
+/// Takes back the operators of an answer, which the caller has read.
+pub fn take_back_ops(mut ops: Writer) {
+    ops.clear();
+    take_back(|spare| spare.writer = ops);
+}
+
+/// Takes back the gradients of an answer, which the caller has read.
+pub fn take_back_gradients(mut gradients: Gradients) {
+    gradients.clear();
+    take_back(|spare| spare.named = gradients);
+}
+
+fn take_back(put: impl FnOnce(&mut Spare<'static>)) {
     let Some(mut memory) = KEPT.take() else { return };
-    memory.spare.writer = answer.ops;
-    memory.spare.writer.clear();
-    memory.spare.named = answer.gradients;
-    memory.spare.named.clear();
+    put(&mut memory.spare);
     if memory.bytes() <= MOST {
         KEPT.set(Some(memory));
     }

@@ -9,10 +9,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::api::{self, Forward, Gradients, Options, Y};
+use crate::api::{self, Backward, Forward, Gradients, Options, Y};
 use crate::error::{Error, Kind, Report, Result};
 use crate::makers;
-use crate::memory::take_back_answer;
+use crate::memory::{take_back_gradients, take_back_ops};
 use crate::session::{Asked, Hook, Named, Scope, DEPTH_LIMIT};
 use crate::wire::fields;
 
@@ -306,13 +306,14 @@ fn backward<'py>(
     };
     let (makers, scope) = (Makers::new(makers)?, scope_of(scope)?);
     let answer = run(py, size, makers, |hook| api::backward(forward, &ys, &options, &scope, hook))?;
-    fill(grads, &answer.gradients)?;
-    let net = answer.ops.written();
+    let Backward { ops: written, gradients } = answer;
     let ops = match handed {
-        Handed::Net(_) => PyBytes::new(py, net).into_any(),
-        Handed::Ops(_) => pieces(py, net)?.into_any(),
+        Handed::Net(_) => PyBytes::new(py, written.written()).into_any(),
+        Handed::Ops(_) => pieces(py, written.written())?.into_any(),
     };
-    take_back_answer(answer);
+    take_back_ops(written);
+    fill(grads, &gradients)?;
+    take_back_gradients(gradients);
     Ok(ops)
 }
 
