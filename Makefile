@@ -10,9 +10,11 @@ NETS ?= 3000
 SEED ?= 1
 # Of these, refusals where Caffe2 comes out right: a gradient of zeros hides that it reads a wrong blob.
 REFUSALS ?= 3
+# Nets whose calls bench takes apart.
+STAGES ?= chain:10000 resnet:10000 sparse:10000 do_wide:10000 while:10000 if_many:1000 if_shared:1000
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python lint format test-reference test-suites test-torch19 test-matrix bench golden wheel sdist clean
+.PHONY: help build demo test test-rust test-python lint format test-reference test-suites test-torch19 test-matrix bench bench-count bench-report performance golden wheel sdist clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 26
@@ -69,9 +71,27 @@ test-torch19: $(TORCH19)/ready ## under the Caffe2 of torch 1.9.1: golden cases,
 	$(TORCH19)/bin/python -m pytest tests/drop_in
 	$(TORCH19)/bin/python tests/suites/run.py --short
 
-bench: build ## how fast it is, beside Caffe2 where test-reference has installed it; PLAN="chain:1000 ..." chooses
-	$(if $(wildcard $(REFERENCE)/ready),$(call develop,$(REFERENCE)))
-	$(if $(wildcard $(REFERENCE)/ready),$(REFERENCE),$(VENV))/bin/python benches/speed.py $(PLAN)
+# Where test-reference has made an environment with Caffe2, benches measure beside it.
+define beside_caffe2
+$(if $(wildcard $(REFERENCE)/ready),$(call develop,$(REFERENCE)))
+endef
+BESIDE = $(if $(wildcard $(REFERENCE)/ready),$(REFERENCE),$(VENV))/bin/python
+
+bench: build ## what each stage of a call costs, and how fast all is, beside Caffe2 where test-reference has installed it; PLAN="chain:1000 ..." chooses
+	cargo bench --quiet --bench stages -- $$($(BIN)/python benches/write_nets.py target/nets $(or $(PLAN),$(STAGES)))
+	$(beside_caffe2)
+	$(BESIDE) benches/speed.py $(PLAN)
+
+bench-count: build ## instructions of a call, beside those recorded (needs valgrind); RECORD=1 records them
+	$(BIN)/python benches/count.py $(if $(RECORD),--record)
+
+bench-report: build ## all figures with their bars: speed, memory, scaling (half an hour beside Caffe2)
+	$(beside_caffe2)
+	$(BESIDE) benches/report.py --upb $(BIN)/python
+
+performance: build ## measure as bench-report does, and write docs/performance.md and its picture
+	$(beside_caffe2)
+	$(BESIDE) scripts/make_performance.py --measure --upb $(BIN)/python
 
 test-matrix: wheel ## the golden cases with each CPython and each protobuf, outside of this folder
 	$(BIN)/python scripts/test_matrix.py "$$(ls -t dist/ctrlgrad-*.whl | head -1)"

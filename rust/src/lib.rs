@@ -9,7 +9,7 @@ pub mod backward;
 pub mod blobs;
 mod control;
 mod differentiate;
-mod emit;
+pub mod emit;
 pub mod error;
 pub mod few;
 pub mod gradient;
@@ -24,12 +24,12 @@ mod regular;
 mod rename;
 pub mod session;
 mod sharing;
-mod slice;
+pub mod slice;
 pub mod ssa;
 #[cfg(test)]
 mod testing;
 pub mod trace;
-mod verify;
+pub mod verify;
 pub mod wire;
 
 #[cfg(feature = "python")]
