@@ -87,11 +87,12 @@ bench-count: build ## instructions of a call, beside those recorded (needs valgr
 
 bench-report: build ## all figures with their bars: speed, memory, scaling (half an hour beside Caffe2)
 	$(beside_caffe2)
-	$(BESIDE) benches/report.py --upb $(BIN)/python
+	$(BESIDE) benches/report.py
 
 performance: build ## measure as bench-report does, and write docs/performance.md and its picture
 	$(beside_caffe2)
-	$(BESIDE) scripts/make_performance.py --measure --upb $(BIN)/python
+	$(BESIDE) benches/report.py --json docs/performance.json
+	$(BIN)/python scripts/make_performance.py
 
 test-matrix: wheel ## the golden cases with each CPython and each protobuf, outside of this folder
 	$(BIN)/python scripts/test_matrix.py "$$(ls -t dist/ctrlgrad-*.whl | head -1)"

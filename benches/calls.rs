@@ -6,6 +6,7 @@ mod net_file;
 use std::path::Path;
 
 use _core::api::{backward, Forward, Options};
+use _core::memory::{take_back_gradients, take_back_ops};
 use _core::session::{NoHook, Scope};
 
 use net_file::NetFile;
@@ -20,6 +21,9 @@ fn main() {
     let (options, scope) = (Options::default(), Scope::default());
     for _ in 0..count {
         let answer = backward(Forward::Net(&bytes), &ys, &options, &scope, &mut NoHook);
-        std::hint::black_box(answer.expect("it has a backward pass").gradients.iter().count());
+        let answer = answer.expect("it has a backward pass");
+        std::hint::black_box(answer.gradients.iter().count());
+        take_back_ops(answer.ops);
+        take_back_gradients(answer.gradients);
     }
 }

@@ -29,7 +29,8 @@ pub enum Forward<'f> {
 }
 
 impl<'f> Forward<'f> {
-    pub(crate) fn read(self, session: &mut Session<'_, 'f>) -> Result<Net<'f>> {
+    /// Takes the net apart.
+    pub fn read(self, session: &mut Session<'_, 'f>) -> Result<Net<'f>> {
         self.into_net(session.spare.net(), &mut session.table)
     }
 
