@@ -97,7 +97,8 @@ def complaints(counts, recorded, same_tools):
 
 
 def show(counts, recorded):
-    print("%-12s %8s %14s %14s %8s %8s" % ("", "size", "instructions", "recorded", "ratio", "growth"))
+    columns = ("", "size", "instructions", "recorded", "ratio", "growth")
+    print("%-12s %8s %14s %14s %8s %8s" % columns)
     for family, by_size in counts.items():
         for size, value in by_size.items():
             before = recorded.get(family, {}).get(size)
