@@ -79,6 +79,9 @@ pub struct Backward {
     pub gradients: Gradients,
 }
 
+/// The names of a blob and of the first and, if its gradient is sparse, the second part of that.
+pub type Names<T> = (T, T, Option<T>);
+
 /// Blobs and their gradients, by name. All names lie in one piece of memory.
 #[derive(Default)]
 pub struct Gradients {
@@ -109,14 +112,31 @@ impl Gradients {
     }
 
     /// Each blob with the first and, if its gradient is sparse, the second part of its gradient.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
+    pub fn iter(&self) -> impl Iterator<Item = Names<&[u8]>> + '_ {
         let mut rest = &self.text[..];
+        self.cut(move |length| {
+            let (name, behind) = rest.split_at(length);
+            rest = behind;
+            name
+        })
+    }
+
+    /// The same as texts, which is seen at one glance if all are ASCII; `None` if not all are.
+    pub fn ascii(&self) -> Option<impl Iterator<Item = Names<&str>> + '_> {
+        let mut rest = std::str::from_utf8(&self.text).ok().filter(|text| text.is_ascii())?;
+        Some(self.cut(move |length| {
+            let (name, behind) = rest.split_at(length);
+            rest = behind;
+            name
+        }))
+    }
+
+    fn cut<'s, T: 's>(
+        &'s self,
+        mut next: impl FnMut(usize) -> T + 's,
+    ) -> impl Iterator<Item = Names<T>> + 's {
         self.lengths.iter().map(move |&(lengths, sparse)| {
-            let [blob, first, second] = lengths.map(|length| {
-                let (name, behind) = rest.split_at(length as usize);
-                rest = behind;
-                name
-            });
+            let [blob, first, second] = lengths.map(|length| next(length as usize));
             (blob, first, sparse.then_some(second))
         })
     }

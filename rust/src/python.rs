@@ -9,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::api::{self, Backward, Forward, Gradients, Options, Y};
+use crate::api::{self, Backward, Forward, Gradients, Names, Options, Y};
 use crate::error::{Error, Kind, Report, Result};
 use crate::makers;
 use crate::memory::{take_back_gradients, take_back_ops};
@@ -248,15 +248,24 @@ fn names(names: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
 
 fn fill(map: &Bound<'_, PyDict>, gradients: &Gradients) -> PyResult<()> {
     let py = map.py();
-    for (blob, first, second) in gradients.iter() {
-        let blob = to_str(py, blob)?;
-        let first = to_str(py, first)?;
-        match second {
-            None => map.set_item(blob, first)?,
-            Some(second) => map.set_item(blob, (first, to_str(py, second)?))?,
+    match gradients.ascii() {
+        Some(mut names) => {
+            names.try_for_each(|names| put(map, names, |name| Ok(PyString::new(py, name))))
         }
+        None => gradients.iter().try_for_each(|names| put(map, names, |name| to_str(py, name))),
     }
-    Ok(())
+}
+
+fn put<'py, T>(
+    map: &Bound<'py, PyDict>,
+    (blob, first, second): Names<T>,
+    text: impl Fn(T) -> PyResult<Bound<'py, PyString>>,
+) -> PyResult<()> {
+    let (blob, first) = (text(blob)?, text(first)?);
+    match second {
+        None => map.set_item(blob, first),
+        Some(second) => map.set_item(blob, (first, text(second)?)),
+    }
 }
 
 /// A net of operators as several, one behind the other. Whoever keeps one of the operators as a message
