@@ -14,13 +14,16 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 
 
-@pytest.fixture(scope="module")
-def differences():
-    path = ROOT / "scripts" / "make_differences.py"
-    spec = importlib.util.spec_from_file_location("make_differences", path)
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / (name + ".py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def differences():
+    return script("make_differences")
 
 
 def python_blocks():
@@ -73,6 +76,14 @@ def test_numbers_of_cases():
 def test_number_of_caffe2s_own_tests():
     listed = json.loads((ROOT / "tests/suites/suites.json").read_text(encoding="utf-8"))
     assert "%d of the tests" % sum(map(len, listed["files"].values())) in README
+
+
+def test_performance_is_what_its_figures_give():
+    """If this fails: python scripts/make_performance.py"""
+    made = script("make_performance")
+    found = json.loads(made.FIGURES.read_text(encoding="utf-8"))
+    assert made.PICTURE.read_text(encoding="utf-8") == made.picture(found)
+    assert made.PAGE.read_text(encoding="utf-8") == made.page(found)
 
 
 def test_differences_are_up_to_date(differences):
