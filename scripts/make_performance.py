@@ -1,6 +1,6 @@
 """Writes docs/performance.svg and the table in docs/performance.md from docs/performance.json.
 
-    python scripts/make_performance.py [--check]
+    .venv/bin/python scripts/make_performance.py [--check]
 
 `make performance` measures first. With --check nothing is written: it fails if what is there is not
 what the figures give.
