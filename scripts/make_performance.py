@@ -87,7 +87,7 @@ def panel(title, curves, sizes, times):
 
 
 def colour(name):
-    return COLOURS.get(name.split()[0])
+    return COLOURS.get(name.replace(",", "").split()[0])
 
 
 def line(kind, points, stroke=None):
