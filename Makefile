@@ -85,7 +85,7 @@ bench: build ## what each stage of a call costs, and how fast all is, beside Caf
 bench-count: build ## instructions of a call, beside those recorded (needs valgrind); RECORD=1 records them
 	$(BIN)/python benches/count.py $(if $(RECORD),--record)
 
-bench-report: build ## all figures with their bars: speed, memory, scaling (half an hour beside Caffe2)
+bench-report: build ## all figures with their bars: speed, memory, growth (ten minutes beside Caffe2)
 	$(beside_caffe2)
 	$(BESIDE) benches/report.py
 
