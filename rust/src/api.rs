@@ -31,7 +31,9 @@ pub enum Forward<'f> {
 impl<'f> Forward<'f> {
     /// Takes the net apart.
     pub fn read(self, session: &mut Session<'_, 'f>) -> Result<Net<'f>> {
-        self.into_net(session.spare.net(), &mut session.table)
+        let net = self.into_net(session.spare.net(), &mut session.table)?;
+        session.spare.set_size(self.size(), net.ops().len());
+        Ok(net)
     }
 
     fn into_net(self, net: Net<'f>, table: &mut BlobTable<'f>) -> Result<Net<'f>> {

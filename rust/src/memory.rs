@@ -21,11 +21,13 @@ use crate::ssa::{Places, Ssa};
 use crate::verify::Held;
 use crate::wire::Writer;
 
-/// A net of more bytes is answered in memory of its own, each piece of which is given back as soon as
-/// it has served: there it is the most that is in use at a time that counts.
-const LARGE: usize = 2 << 20;
+/// A net of more bytes, or of more operators, is answered in memory of its own, each piece of which is
+/// given back as soon as it has served: there it is the most that is in use at a time that counts.
+const LARGE: (usize, usize) = (8 << 20, 50_000);
 /// How many bytes a thread keeps, at the most.
 const MOST: usize = 64 << 20;
+/// How many bytes of them are for writing.
+const MOST_WRITTEN: usize = 6 << 20;
 /// What a net inside a large one has used is kept for the next one even so, up to so many bytes.
 const INSIDE: usize = 1 << 18;
 /// How much smaller a net must be than the one before to have the memory given back.
@@ -119,6 +121,11 @@ impl<'a> Spare<'a> {
         }
     }
 
+    /// Says how large the outermost net is.
+    pub(crate) fn set_size(&mut self, bytes: usize, ops: usize) {
+        self.is_large = bytes > LARGE.0 || ops > LARGE.1;
+    }
+
     fn keeps(&self, bytes: usize) -> bool {
         !self.is_large || bytes <= INSIDE
     }
@@ -199,9 +206,8 @@ pub fn with_session<R>(
     let Memory { bump, table, values, places, answer, spare, .. } = *memory;
     let (result, kept) = {
         let table = BlobTable::in_memory(&bump, table.renewed(), size / 12);
-        let mut spare = spare.renewed();
-        spare.is_large = size > LARGE;
-        let mut session = Session::new(table, (values, places, answer), spare, scope, hook);
+        let mut session =
+            Session::new(table, (values, places, answer), spare.renewed(), scope, hook);
         let result = work(&mut session, forward);
         let Session { table, values, places, answer, spare, .. } = session;
         (result, (table.into_memory().renewed(), values, places, answer, spare.renewed()))
@@ -210,7 +216,7 @@ pub fn with_session<R>(
     values.clear();
     let mut memory = Memory { bump, table, values, places, answer, spare, served: size };
     memory.bump.reset();
-    if size <= LARGE && memory.bytes() <= MOST {
+    if !memory.spare.is_large && memory.bytes() <= MOST {
         KEPT.set(Some(Box::new(memory)));
     }
     result
@@ -218,8 +224,11 @@ pub fn with_session<R>(
 
 /// Takes back the operators of an answer, which the caller has read.
 pub fn take_back_ops(mut ops: Writer) {
-    ops.clear();
-    take_back(|spare| spare.writer = ops);
+    // Where there are so many bytes, it is arguments that have been copied.
+    if ops.bytes_kept() <= MOST_WRITTEN {
+        ops.clear();
+        take_back(|spare| spare.writer = ops);
+    }
 }
 
 /// Takes back the gradients of an answer, which the caller has read.
