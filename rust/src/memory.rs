@@ -23,7 +23,7 @@ use crate::wire::Writer;
 
 /// A net of more bytes, or of more operators, is answered in memory of its own, each piece of which is
 /// given back as soon as it has served: there it is the most that is in use at a time that counts.
-const LARGE: (usize, usize) = (8 << 20, 50_000);
+const LARGE: (usize, usize) = (3 << 20, 50_000);
 /// How many bytes a thread keeps, at the most.
 const MOST: usize = 64 << 20;
 /// How many bytes of them are for writing.
