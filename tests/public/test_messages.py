@@ -422,8 +422,9 @@ def segments(forward):
 @pytest.mark.parametrize("inside", [False, True])
 def test_required_fields_are_asked_for(lacks, inside):
     inner = net(op("Relu", "x", "y"))
-    lacks(inner)
     forward = net(if_("c", "x", "y", inner)) if inside else inner
+    # Some protobufs copy no message that lacks a field: it is made to lack it where it is.
+    lacks(forward.op[0].arg[0].n if inside else forward)
     with pytest.raises(ctrlgrad.MalformedError, match="missing required fields"):
         ctrlgrad.backward(forward, ["y"])
     if inside or lacks not in (partition, segments):
