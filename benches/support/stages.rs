@@ -1,7 +1,7 @@
 //! One call, stage by stage. The only bench that knows what `api::backward` does inside.
 
 use _core::api::Forward;
-use _core::backward::{backward, Surroundings, Target};
+use _core::backward::{backward, Target};
 use _core::emit::Emitter;
 use _core::error::Result;
 use _core::gradient::BlobGradient;
@@ -10,6 +10,7 @@ use _core::message::{NetRef, OpRef};
 use _core::session::{Named, NoHook, Scope, Session};
 use _core::slice::drop_idle_copies;
 use _core::ssa::{Places, Ssa};
+use _core::surroundings::Surroundings;
 use _core::verify::verify;
 use _core::wire::Writer;
 

@@ -2,23 +2,23 @@
 
 use std::cell::RefCell;
 
-use crate::few::{Map, Set};
 use smallvec::SmallVec;
 
 use crate::blobs::{self, BlobId, BlobTable};
 use crate::control::{self, Arguments};
 use crate::differentiate::Recorded;
 use crate::error::{shown_name, Error, Kind, Result};
-use crate::gradient::{Body, Gradient, GradientNet, Ref, ValueId};
+use crate::few::{Map, Set};
+use crate::gradient::{Gradient, GradientNet, Ref, ValueId};
 use crate::makers::in_place::changes_shape;
 use crate::makers::words::Form;
-use crate::makers::{self, Entry};
 use crate::memory::WalkMemory;
 use crate::net::Net;
 use crate::producers::{Origin, Producer, Producers};
 use crate::session::Session;
 use crate::sharing::Holders;
 use crate::ssa::{Ssa, VersionId};
+use crate::surroundings::Surroundings;
 
 /// A blob that the walk starts from.
 #[derive(Clone, Copy)]
@@ -40,19 +40,6 @@ pub struct Found {
     pub version: VersionId,
     /// Whether the blob has been met: it has its place in the order of the answer then.
     known: bool,
-}
-
-/// What the net around a net knows about it.
-#[derive(Default)]
-pub struct Surroundings {
-    /// Blobs that somebody reads behind the end of the net.
-    pub read_outside: Vec<BlobId>,
-    /// Blobs that get no gradient: the walk stops there.
-    pub no_gradient: Set<BlobId>,
-    /// Blobs whose value, as it comes in, has no gradient to give to anything before it.
-    pub indifferent: Set<BlobId>,
-    /// Blobs that come in with a value that may need a gradient.
-    pub matter: Set<BlobId>,
 }
 
 /// The answer of a walk.
@@ -113,7 +100,7 @@ pub struct Walk<'w, 's, 'a> {
     pub(crate) producers: Producers,
     order: Vec<u32>,
     pub(crate) handed_out: Vec<Ref>,
-    around: &'w Surroundings,
+    pub(crate) around: &'w Surroundings,
     /// The first value of this walk; earlier ones are others' to overwrite.
     pub(crate) first_value: u32,
     /// A single operator without the net around it: nothing is known of versions then.
@@ -411,12 +398,6 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             && !changes_shape(self.net.ops()[op].view.op_type)
     }
 
-    /// Whether a blob is one that gets no gradient.
-    #[inline]
-    pub(crate) fn is_stopped(&self, blob: BlobId) -> bool {
-        self.around.no_gradient.contains(&blob)
-    }
-
     /// Gives the inputs of an operator their gradients.
     fn hand_out(&mut self, op: usize, g_input: &[Gradient]) {
         let inputs = self.net.input_places(op);
@@ -436,169 +417,6 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
                 self.set(place, gradient, version);
             }
         }
-    }
-
-    /// Records who makes the gradients of the inputs of an operator.
-    ///
-    /// `first` is the first gradient operator of this forward operator, `values` the first value.
-    fn record(&mut self, op: usize, first: usize, values: u32, g_input: &[Gradient]) {
-        let inputs = self.net.input_places(op);
-        let stopped = |walk: &Self, k: usize| walk.is_stopped(walk.net.blobs()[inputs.start + k]);
-        let is_new = |part: Ref| matches!(part, Ref::Value(value) if value.0 >= values);
-        // Which input each new value belongs to, and whether it still waits for being recorded.
-        let mut owners: SmallVec<[u32; 8]> = SmallVec::new();
-        owners.resize((self.session.values.len() - values) as usize, u32::MAX);
-        let mut any_sparse = false;
-        for (k, gradient) in g_input.iter().enumerate().take(inputs.len()) {
-            any_sparse |= matches!(gradient, Gradient::Sparse(..));
-            for part in gradient.parts() {
-                if let Ref::Value(value) = part {
-                    if is_new(part) && owners[(value.0 - values) as usize] == u32::MAX {
-                        owners[(value.0 - values) as usize] = k as u32;
-                    }
-                }
-            }
-        }
-        let origin = |walk: &Self, at: usize| match walk.out.ops[at].body {
-            Body::Given { .. } => Origin::Made(at as u32),
-            _ => Origin::Forward(op as u32),
-        };
-        let mut recorded: SmallVec<[bool; 8]> = SmallVec::new();
-        recorded.resize(g_input.len(), false);
-        for &sparse in if any_sparse { &[false, true][..] } else { &[false] } {
-            for at in first..self.out.ops.len() {
-                let outputs: SmallVec<[ValueId; 4]> = self.out.outputs(&self.out.ops[at]).collect();
-                for value in outputs.into_iter().filter(|value| value.0 >= values) {
-                    let owner = owners[(value.0 - values) as usize] as usize;
-                    let Some(&gradient) = g_input.get(owner) else { continue };
-                    let is_sparse = matches!(gradient, Gradient::Sparse(..));
-                    if recorded[owner] || is_sparse != sparse {
-                        continue;
-                    }
-                    recorded[owner] = true;
-                    if stopped(self, owner) {
-                        continue;
-                    }
-                    let made = |part: Ref| match part {
-                        Ref::Value(value) if is_new(part) => Some(value),
-                        _ => None,
-                    };
-                    let (made, made_values) = match gradient {
-                        Gradient::Sparse(indices, values) => (made(indices), made(values)),
-                        _ => (Some(value), None),
-                    };
-                    let origin = origin(self, at);
-                    let version = self.ssa.at[inputs.start + owner];
-                    self.producers.add(version, Producer { gradient, made, made_values, origin });
-                }
-            }
-        }
-        for (first, value) in std::mem::take(&mut self.again) {
-            let owner = owners.get((first.0 - values) as usize).map_or(usize::MAX, |k| *k as usize);
-            if owner < inputs.len() && !stopped(self, owner) {
-                let gradient = Gradient::Dense(Ref::Value(value));
-                let (made, origin) = (Some(value), Origin::Forward(op as u32));
-                let version = self.ssa.at[inputs.start + owner];
-                self.producers.add(version, Producer { gradient, made, made_values: None, origin });
-            }
-        }
-        for (k, gradient) in g_input.iter().enumerate().take(inputs.len()) {
-            if gradient.is_none() || recorded[k] || stopped(self, k) {
-                continue;
-            }
-            let (gradient, version) = (*gradient, self.ssa.at[inputs.start + k]);
-            // One gradient for a blob that stands among the inputs twice is one gradient.
-            let is_recorded = gradient.parts().any(|part| match part {
-                Ref::Value(value) if is_new(part) => {
-                    let owner = owners[(value.0 - values) as usize] as usize;
-                    owner != k && self.ssa.at.get(inputs.start + owner) == Some(&version)
-                }
-                _ => false,
-            });
-            if is_recorded {
-                continue;
-            }
-            let origin = Origin::Forward(op as u32);
-            self.producers
-                .add(version, Producer { gradient, made: None, made_values: None, origin });
-            self.share(gradient, version);
-        }
-    }
-
-    /// Whether a version has no gradient to give to anything before it, so that it does not matter
-    /// what gradient it has itself.
-    pub(crate) fn is_indifferent(&self, version: VersionId) -> bool {
-        let Some(writer) = self.ssa.versions[version.index()].writer() else {
-            return self.around.indifferent.contains(&self.ssa.blob(version));
-        };
-        let writer = writer as usize;
-        let op_type = self.net.ops()[writer].view.op_type;
-        let is_zero = op_type == b"Sub"
-            && matches!(self.ssa.at[self.net.input_places(writer)], [one, other] if one == other);
-        is_zero || matches!(makers::lookup(op_type), Entry::Silent)
-    }
-
-    /// The blobs of operator `op` that are indifferent before it.
-    pub(crate) fn indifferent_before(&self, op: usize) -> Set<BlobId> {
-        let mut indifferent = Set::default();
-        if self.lenient {
-            return indifferent;
-        }
-        for place in self.net.output_places(op) {
-            let before = self.ssa.versions[self.ssa.at[place].index()].before();
-            if before.is_some_and(|version| self.is_indifferent(version)) {
-                indifferent.insert(self.net.blobs()[place]);
-            }
-        }
-        for place in self.net.input_places(op) {
-            if self.is_indifferent(self.ssa.at[place]) {
-                indifferent.insert(self.net.blobs()[place]);
-            }
-        }
-        indifferent
-    }
-
-    /// The outputs of operator `op` in which it found a value that may need a gradient.
-    pub(crate) fn matter_before(&self, op: usize) -> Set<BlobId> {
-        let outputs = self.net.output_places(op).filter(|place| {
-            let before = self.ssa.versions[self.ssa.at[*place].index()].before();
-            match before {
-                Some(version) => !self.is_indifferent(version),
-                None => self.around.matter.contains(&self.net.blobs()[*place]),
-            }
-        });
-        outputs.map(|place| self.net.blobs()[place]).collect()
-    }
-
-    /// The blobs that come into a net of operator `op` with a value that may need a gradient: those
-    /// that control flow in that net asks for. `outer` says what a blob inside is here.
-    pub(crate) fn matter_inside(
-        &self,
-        op: usize,
-        net: &Net<'_>,
-        outer: impl Fn(BlobId) -> Option<BlobId>,
-    ) -> Set<BlobId> {
-        let inner = 0..net.ops().len();
-        let inner = inner.filter(|at| control::is_control(net.ops()[*at].view.op_type));
-        let asked = inner.flat_map(|at| net.outputs(at)).filter_map(|blob| outer(*blob));
-        let asked: Set<BlobId> = asked.collect();
-        if asked.is_empty() {
-            return Set::default();
-        }
-        let mut matter = self.matter_before(op);
-        let inputs = self.net.input_places(op).filter(|place| {
-            asked.contains(&self.net.blobs()[*place]) && !self.is_indifferent(self.ssa.at[*place])
-        });
-        matter.extend(inputs.map(|place| self.net.blobs()[place]));
-        matter
-    }
-
-    /// The blobs of operator `op` that have been there before it, as far as the net tells.
-    pub(crate) fn known_before(&self, op: usize) -> Set<BlobId> {
-        let outputs = self.net.output_places(op);
-        let written = outputs.filter(|place| self.ssa.number(self.ssa.at[*place]) > 0);
-        let written = written.map(|place| self.net.blobs()[place]);
-        self.net.inputs(op).iter().copied().chain(written).collect()
     }
 
     /// Whether the next gradient of a version is a second summand, which never keeps its name.

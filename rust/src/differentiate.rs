@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
-use crate::few::Map;
 use smallvec::SmallVec;
 
 use crate::backward::{Found, Walk};
 use crate::blobs::{self, BlobId, BlobTable};
 use crate::control::{self, Arguments};
 use crate::error::{Error, Kind, Result};
+use crate::few::Map;
 use crate::gradient::{Body, Gradient, Ref, ValueId, Values};
 use crate::makers::in_place::may_overwrite;
 use crate::makers::words::{Answer, GradientSlot, PlannedOp, Question, Slot};

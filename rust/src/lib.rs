@@ -18,6 +18,7 @@ pub mod makers;
 pub mod memory;
 pub mod message;
 pub mod net;
+pub mod outline;
 mod producers;
 mod registered;
 mod regular;
@@ -26,6 +27,7 @@ pub mod session;
 mod sharing;
 pub mod slice;
 pub mod ssa;
+pub mod surroundings;
 #[cfg(test)]
 mod testing;
 pub mod trace;

@@ -1,7 +1,10 @@
 //! Who produces a gradient of which version of a blob: operators that make it, operators that hand
 //! it on, the caller who gives it.
 
-use crate::gradient::{Gradient, ValueId};
+use smallvec::SmallVec;
+
+use crate::backward::Walk;
+use crate::gradient::{Body, Gradient, Ref, ValueId};
 use crate::memory;
 use crate::ssa::VersionId;
 
@@ -119,5 +122,94 @@ impl Producers {
     /// Says that those of a version have been added up.
     pub fn settle(&mut self, version: VersionId) {
         self.heads[version.index()].settled = true;
+    }
+}
+
+impl Walk<'_, '_, '_> {
+    /// Records who makes the gradients of the inputs of an operator.
+    ///
+    /// `first` is the first gradient operator of this forward operator, `values` the first value.
+    pub(crate) fn record(&mut self, op: usize, first: usize, values: u32, g_input: &[Gradient]) {
+        let inputs = self.net.input_places(op);
+        let stopped = |walk: &Self, k: usize| walk.is_stopped(walk.net.blobs()[inputs.start + k]);
+        let is_new = |part: Ref| matches!(part, Ref::Value(value) if value.0 >= values);
+        // Which input each new value belongs to, and whether it still waits for being recorded.
+        let mut owners: SmallVec<[u32; 8]> = SmallVec::new();
+        owners.resize((self.session.values.len() - values) as usize, u32::MAX);
+        let mut any_sparse = false;
+        for (k, gradient) in g_input.iter().enumerate().take(inputs.len()) {
+            any_sparse |= matches!(gradient, Gradient::Sparse(..));
+            for part in gradient.parts() {
+                if let Ref::Value(value) = part {
+                    if is_new(part) && owners[(value.0 - values) as usize] == u32::MAX {
+                        owners[(value.0 - values) as usize] = k as u32;
+                    }
+                }
+            }
+        }
+        let origin = |walk: &Self, at: usize| match walk.out.ops[at].body {
+            Body::Given { .. } => Origin::Made(at as u32),
+            _ => Origin::Forward(op as u32),
+        };
+        let mut recorded: SmallVec<[bool; 8]> = SmallVec::new();
+        recorded.resize(g_input.len(), false);
+        for &sparse in if any_sparse { &[false, true][..] } else { &[false] } {
+            for at in first..self.out.ops.len() {
+                let outputs: SmallVec<[ValueId; 4]> = self.out.outputs(&self.out.ops[at]).collect();
+                for value in outputs.into_iter().filter(|value| value.0 >= values) {
+                    let owner = owners[(value.0 - values) as usize] as usize;
+                    let Some(&gradient) = g_input.get(owner) else { continue };
+                    let is_sparse = matches!(gradient, Gradient::Sparse(..));
+                    if recorded[owner] || is_sparse != sparse {
+                        continue;
+                    }
+                    recorded[owner] = true;
+                    if stopped(self, owner) {
+                        continue;
+                    }
+                    let made = |part: Ref| match part {
+                        Ref::Value(value) if is_new(part) => Some(value),
+                        _ => None,
+                    };
+                    let (made, made_values) = match gradient {
+                        Gradient::Sparse(indices, values) => (made(indices), made(values)),
+                        _ => (Some(value), None),
+                    };
+                    let origin = origin(self, at);
+                    let version = self.ssa.at[inputs.start + owner];
+                    self.producers.add(version, Producer { gradient, made, made_values, origin });
+                }
+            }
+        }
+        for (first, value) in std::mem::take(&mut self.again) {
+            let owner = owners.get((first.0 - values) as usize).map_or(usize::MAX, |k| *k as usize);
+            if owner < inputs.len() && !stopped(self, owner) {
+                let gradient = Gradient::Dense(Ref::Value(value));
+                let (made, origin) = (Some(value), Origin::Forward(op as u32));
+                let version = self.ssa.at[inputs.start + owner];
+                self.producers.add(version, Producer { gradient, made, made_values: None, origin });
+            }
+        }
+        for (k, gradient) in g_input.iter().enumerate().take(inputs.len()) {
+            if gradient.is_none() || recorded[k] || stopped(self, k) {
+                continue;
+            }
+            let (gradient, version) = (*gradient, self.ssa.at[inputs.start + k]);
+            // One gradient for a blob that stands among the inputs twice is one gradient.
+            let is_recorded = gradient.parts().any(|part| match part {
+                Ref::Value(value) if is_new(part) => {
+                    let owner = owners[(value.0 - values) as usize] as usize;
+                    owner != k && self.ssa.at.get(inputs.start + owner) == Some(&version)
+                }
+                _ => false,
+            });
+            if is_recorded {
+                continue;
+            }
+            let origin = Origin::Forward(op as u32);
+            self.producers
+                .add(version, Producer { gradient, made: None, made_values: None, origin });
+            self.share(gradient, version);
+        }
     }
 }

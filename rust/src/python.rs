@@ -379,7 +379,7 @@ fn outline<'py>(
     device: Option<&[u8]>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (inputs, outputs, arguments) = (names(inputs)?, names(outputs)?, names(arguments)?);
-    let wire = api::outline(&from_str(op_type)?, &inputs, &outputs, &arguments, device);
+    let wire = crate::outline::outline(&from_str(op_type)?, &inputs, &outputs, &arguments, device);
     Ok(PyBytes::new(py, &wire))
 }
 
@@ -387,7 +387,7 @@ fn outline<'py>(
 fn may_lack_fields(ops: &Bound<'_, PyList>) -> PyResult<Vec<usize>> {
     let mut found = Vec::new();
     for (at, op) in ops.iter().enumerate() {
-        if api::may_lack_fields(op.cast::<PyBytes>()?.as_bytes()) {
+        if crate::outline::may_lack_fields(op.cast::<PyBytes>()?.as_bytes()) {
             found.push(at);
         }
     }

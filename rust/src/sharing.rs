@@ -4,11 +4,11 @@
 //! gradient to several blobs. Their blob is overwritten only when nobody needs it any more; who does
 //! is given a copy before.
 
-use crate::few::Map;
 use smallvec::SmallVec;
 
 use crate::backward::Walk;
 use crate::blobs::{self, BlobId};
+use crate::few::Map;
 use crate::gradient::{Gradient, Ref};
 use crate::ssa::VersionId;
 

@@ -10,6 +10,7 @@ use crate::memory::with_session;
 use crate::producers::Origin;
 use crate::session::{Hook, Named, Scope, Session};
 use crate::ssa::VersionId;
+use crate::surroundings::Surroundings;
 use crate::verify::verify;
 
 /// What a walk knew.
@@ -44,7 +45,7 @@ pub fn trace(ops: &[&[u8]], ys: &[Y], scope: &Scope, hook: &mut dyn Hook) -> Res
 fn traced<'a>(session: &mut Session<'_, 'a>, ops: Forward<'a>, ys: &[Y]) -> Result<Trace> {
     let net = ops.read(session)?;
     let targets = targets(session, ys)?;
-    let around = backward::Surroundings::default();
+    let around = Surroundings::default();
     let outcome = backward::backward(session, &net, &targets, &around)?;
     verify(session, &outcome.net, &|op| net.ops()[op as usize].view.op_type, &[])?;
 

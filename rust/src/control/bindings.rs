@@ -1,10 +1,9 @@
 //! The blob bindings of a Do: which inner blob is which outer one.
 
-use crate::few::{Map, Set};
-
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
+use crate::few::{Map, Set};
 use crate::message::{ArgRef, NetRef};
 
 use super::{net_argument, Arguments};

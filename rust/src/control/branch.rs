@@ -1,14 +1,14 @@
 //! The gradient of one net of an If or While: it runs in the workspace around it.
 
-use crate::few::{Map, Set};
-
 use std::cell::OnceCell;
 
-use crate::backward::{backward, Surroundings, Target, Walk};
+use crate::backward::{backward, Target, Walk};
 use crate::blobs::BlobId;
 use crate::error::Result;
+use crate::few::{Map, Set};
 use crate::gradient::{Body, Gradient, GradientNet, Ref, ValueId};
 use crate::message::NetRef;
+use crate::surroundings::Surroundings;
 
 use super::seeds::Seed;
 

@@ -1,13 +1,13 @@
 //! The gradient of a Do: a Do that takes up the workspace of the forward one.
 
-use crate::few::{Map, Set};
-
-use crate::backward::{backward, Surroundings, Target, Walk};
+use crate::backward::{backward, Target, Walk};
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
+use crate::few::{Map, Set};
 use crate::gradient::{
     Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId, Values,
 };
+use crate::surroundings::Surroundings;
 
 use super::bindings::{broken, Bindings};
 use super::seeds::{seeds, set_apart, Seed};

@@ -3,13 +3,12 @@
 //! Whatever the condition, the same gradients must be there afterwards. So what only one branch
 //! makes, the other fills with zeros; and what a branch only hands on it copies.
 
-use crate::few::{Map, Set};
-
 use std::cell::OnceCell;
 
 use crate::backward::Walk;
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
+use crate::few::{Map, Set};
 use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::helpers::{int_argument, ints_argument};
 

@@ -14,11 +14,10 @@ mod workspaces;
 
 use smallvec::SmallVec;
 
-use crate::few::Map;
-
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
+use crate::few::Map;
 use crate::gradient::{Gradient, Ref};
 use crate::message::{ArgRef, NetRef, OpRef};
 use crate::ssa::VersionId;

@@ -1,10 +1,9 @@
 //! The gradients that go into a Do, If or While.
 
-use crate::few::Set;
-
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
+use crate::few::Set;
 use crate::gradient::{Gradient, Ref, ValueId};
 
 use super::control_error;

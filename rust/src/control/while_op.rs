@@ -4,11 +4,10 @@
 //! one turn made to where the next one starts from. A blob that every turn reads collects its
 //! gradient over the turns.
 
-use crate::few::{Map, Set};
-
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
+use crate::few::{Map, Set};
 use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::makers::{self, Entry};
 use crate::message::NetRef;

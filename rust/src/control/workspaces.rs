@@ -1,10 +1,9 @@
 //! The workspaces that forward operators have left, and that their gradients take up again.
 
-use crate::few::Set;
-
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{shown_name, Error, Kind, Result};
+use crate::few::Set;
 use crate::gradient::{Body, Control, Ref};
 
 impl<'a> Walk<'_, '_, 'a> {
