@@ -1,4 +1,6 @@
-"""Writes docs/performance.svg and the table in docs/performance.md from docs/performance.json.
+"""Writes docs/performance.svg, the table in docs/performance.md and the one in README.md.
+
+All from docs/performance.json.
 
     .venv/bin/python scripts/make_performance.py [--check]
 
@@ -19,6 +21,7 @@ import report  # noqa: E402
 FIGURES = ROOT / "docs" / "performance.json"
 PICTURE = ROOT / "docs" / "performance.svg"
 PAGE = ROOT / "docs" / "performance.md"
+README = ROOT / "README.md"
 BEGIN, END = "<!-- figures: made by scripts/make_performance.py -->\n", "<!-- figures: end -->\n"
 
 # Microseconds for each forward operator, by size; measured once, on a machine of like speed. Peers
@@ -120,11 +123,44 @@ def picture(found):
     return "\n".join([*head, *left, *moved, "</svg>", ""])
 
 
-def page(found):
+# What the README shows.
+NETS = {
+    "chain:10000": "10,000 operators in a chain",
+    "resnet:10000": "10,000, a residual network",
+    "mlp_shared:10000": "10,000, one weight for all layers",
+    "dlrm:10000": "10,000, embeddings and interactions",
+    "if_many:1000": "1,000 Ifs, 8 operators each",
+    "if_wide:10000": "an If with 20,000 blobs in it",
+    "while:10000": "a While with 10,000 operators in it",
+}
+
+
+def few_lines(found):
+    """The table of the README."""
+    rows = ["| net | Caffe2 | messages | bytes |", "| --- | ---: | ---: | ---: |"]
+    for key, net in NETS.items():
+        cells = [report.shown(found[key + " reference"])]
+        for way in ("messages", "bytes"):
+            times = found["%s reference/%s" % (key, way)]
+            cells.append("%s (%.0f times)" % (report.shown(found["%s %s" % (key, way)]), times))
+        rows.append("| %s | %s |" % (net, " | ".join(cells)))
+    return "\n".join(rows)
+
+
+def with_table(path, table):
     """The page with its table made anew."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
-    return before + BEGIN + "\n" + report.table(found) + "\n\n" + END + after
+    return before + BEGIN + "\n" + table + "\n\n" + END + after
+
+
+def pages(found):
+    """path -> what is to stand there."""
+    return {
+        PICTURE: picture(found),
+        PAGE: with_table(PAGE, report.table(found)),
+        README: with_table(README, few_lines(found)),
+    }
 
 
 def main():
@@ -133,7 +169,7 @@ def main():
     check = parse.parse_args().check
     found = json.loads(FIGURES.read_text(encoding="utf-8"))
     stale = False
-    for path, content in ((PICTURE, picture(found)), (PAGE, page(found))):
+    for path, content in pages(found).items():
         if not check:
             path.write_text(content, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != content:
