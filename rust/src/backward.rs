@@ -299,23 +299,22 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
 
     /// The gradients of the outputs of an operator, as they stand.
     pub(crate) fn g_output(&self, op: usize) -> SmallVec<[Found; 4]> {
-        if self.lenient {
-            let version = VersionId(0);
-            return self
-                .given
-                .iter()
-                .map(|&gradient| Found { gradient, version, known: true })
-                .collect();
-        }
-        self.ssa.at[self.net.output_places(op)]
-            .iter()
-            .map(|version| self.found[self.ssa.versions[version.index()].place as usize])
-            .collect()
+        let mut g_output = SmallVec::new();
+        self.g_output_into(op, &mut g_output);
+        g_output
     }
 
-    /// The forms of these gradients.
-    pub(crate) fn forms(g_output: &[Found]) -> SmallVec<[Form; 4]> {
-        g_output.iter().map(|found| form(found.gradient)).collect()
+    /// The same, put into an empty list.
+    pub(crate) fn g_output_into(&self, op: usize, g_output: &mut SmallVec<[Found; 4]>) {
+        if self.lenient {
+            let version = VersionId(0);
+            let given = self.given.iter();
+            g_output.extend(given.map(|&gradient| Found { gradient, version, known: true }));
+            return;
+        }
+        for version in &self.ssa.at[self.net.output_places(op)] {
+            g_output.push(self.found[self.ssa.versions[version.index()].place as usize]);
+        }
     }
 
     /// The gradient of output `k`; an error where it is the gradient of another version of it.

@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::backward::{Found, Walk};
+use crate::backward::{form, Found, Walk};
 use crate::blobs::{self, BlobId, BlobTable};
 use crate::control::{self, Arguments};
 use crate::error::{Error, Kind, Result};
 use crate::few::Map;
 use crate::gradient::{Body, Gradient, Ref, ValueId, Values};
 use crate::makers::in_place::may_overwrite;
-use crate::makers::words::{Answer, GradientSlot, PlannedOp, Question, Slot};
+use crate::makers::words::{Answer, Form, GradientSlot, PlannedOp, Question, Slot};
 use crate::makers::{self, Choice};
 
 /// Whether it is recorded yet who makes the gradients of the inputs.
@@ -43,10 +43,16 @@ impl<'a> Walk<'_, '_, 'a> {
         if view.has_more {
             view.args().try_for_each(|argument| argument.check())?;
         }
-        let g_output = self.g_output(op);
-        let forms = Self::forms(&g_output);
-        let spare: SmallVec<[bool; 4]> =
-            g_output.iter().map(|found| self.is_spare(op, found.gradient)).collect();
+        // Filled where they are: a list that is returned is copied, before what was put into it has
+        // reached the cache.
+        let mut g_output: SmallVec<[Found; 4]> = SmallVec::new();
+        let mut forms: SmallVec<[Form; 4]> = SmallVec::new();
+        let mut spare: SmallVec<[bool; 4]> = SmallVec::new();
+        self.g_output_into(op, &mut g_output);
+        for found in &g_output {
+            forms.push(form(found.gradient));
+            spare.push(self.is_spare(op, found.gradient));
+        }
         let question = Question {
             op: &self.net.ops()[op].view,
             inputs: self.net.inputs(op),

@@ -17,6 +17,9 @@ use crate::producers::{Origin, Producer};
 /// How many gradients such an operator writes, at the most.
 const MOST: usize = 8;
 
+/// The inputs that get a gradient, and the names of these.
+type Names = SmallVec<[(u32, BlobId); MOST]>;
+
 impl Walk<'_, '_, '_> {
     /// Appends the gradient operator, records what it makes and puts down what the inputs get. Says
     /// `false`, and has done nothing, if the operator is not as regular as its row.
@@ -27,7 +30,10 @@ impl Walk<'_, '_, '_> {
         g_output: &[Found],
         gets: &mut Vec<Gradient>,
     ) -> Result<bool> {
-        let Some(names) = self.regular_names(op, planned) else { return Ok(false) };
+        let mut names = Names::new();
+        if !self.regular_names(op, planned, &mut names) {
+            return Ok(false);
+        }
         let start = self.out.refs.len();
         for &slot in planned.reads {
             let part = match self.regular_read(op, slot, g_output)? {
@@ -63,26 +69,23 @@ impl Walk<'_, '_, '_> {
         Ok(true)
     }
 
-    /// The inputs that get a gradient, and the names of these, if there is nothing special about them.
-    fn regular_names(
-        &mut self,
-        op: usize,
-        planned: &Regular,
-    ) -> Option<SmallVec<[(u32, BlobId); MOST]>> {
+    /// The names of the gradients, put into an empty list; `false` if there is anything special about
+    /// them.
+    fn regular_names(&mut self, op: usize, planned: &Regular, names: &mut Names) -> bool {
         let inputs = self.net.inputs(op);
-        let mut names: SmallVec<[(u32, BlobId); MOST]> = SmallVec::new();
         if self.lenient || planned.writes.len() > MOST {
-            return None;
+            return false;
         }
         for &slot in planned.writes {
-            let Slot::GI(k) = slot else { return None };
-            let name = self.session.table.gradient(*inputs.get(k as usize)?);
+            let Slot::GI(k) = slot else { return false };
+            let Some(&input) = inputs.get(k as usize) else { return false };
+            let name = self.session.table.gradient(input);
             if names.iter().any(|(_, other)| *other == name) || self.shared.contains_key(&name) {
-                return None;
+                return false;
             }
             names.push((k, name));
         }
-        Some(names)
+        true
     }
 
     fn regular_read(&self, op: usize, slot: Slot, g_output: &[Found]) -> Result<Option<Ref>> {
