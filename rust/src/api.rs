@@ -8,7 +8,7 @@ use crate::blobs::{BlobId, BlobTable};
 use crate::emit::Emitter;
 use crate::error::{shown_name, Error, Kind, Result};
 use crate::few::Map;
-use crate::gradient::{BlobGradient, Gradient, GradientNet};
+use crate::gradient::{BlobGradient, Gradient, GradientNet, Ref};
 use crate::memory::{self, with_session};
 use crate::message::NetRef;
 use crate::net::Net;
@@ -17,7 +17,7 @@ use crate::slice::{drop_idle_copies, keep_only};
 use crate::ssa::{Places, Ssa};
 use crate::surroundings::Surroundings;
 use crate::verify::verify;
-use crate::wire::Writer;
+use crate::wire::{copy_short, Writer};
 
 /// A forward net as it is handed over.
 #[derive(Clone, Copy)]
@@ -82,20 +82,22 @@ pub struct Backward {
 }
 
 /// The names of a blob and of the first and, if its gradient is sparse, the second part of that.
-pub type Names<T> = (T, T, Option<T>);
+pub type Names<'n> = (&'n [u8], &'n [u8], Option<&'n [u8]>);
 
 /// Blobs and their gradients, by name. All names lie in one piece of memory.
 #[derive(Default)]
 pub struct Gradients {
+    /// The names, and room for more.
     text: Vec<u8>,
-    /// How long the names of a blob and of the parts of its gradient are: nothing for the last one of a
-    /// dense gradient, which has one part.
+    used: usize,
+    /// How long the names of a blob and of the parts of its gradient are, and whether there are two
+    /// parts.
     lengths: Vec<([u32; 3], bool)>,
 }
 
 impl Gradients {
     pub(crate) fn clear(&mut self) {
-        self.text.clear();
+        self.used = 0;
         self.lengths.clear();
     }
 
@@ -103,42 +105,30 @@ impl Gradients {
         memory::room(&self.text) + memory::room(&self.lengths)
     }
 
-    /// Appends a blob and the parts of its gradient, each in the pieces that its name is in.
-    fn push(&mut self, names: [(&[u8], &[u8]); 3], sparse: bool) {
-        let lengths = names.map(|(first, second)| {
-            self.text.extend_from_slice(first);
-            self.text.extend_from_slice(second);
-            (first.len() + second.len()) as u32
-        });
-        self.lengths.push((lengths, sparse));
+    /// Appends a name, in the two pieces that it is in, and says how long it is.
+    #[inline]
+    fn push(&mut self, (first, second): (&[u8], &[u8])) -> u32 {
+        let length = first.len() + second.len();
+        if self.text.len() - self.used < length {
+            let room = (2 * self.text.len()).max(self.used + length).max(256);
+            self.text.resize(room, 0);
+        }
+        let (front, back) = self.text[self.used..][..length].split_at_mut(first.len());
+        copy_short(front, first);
+        copy_short(back, second);
+        self.used += length;
+        length as u32
     }
 
     /// Each blob with the first and, if its gradient is sparse, the second part of its gradient.
-    pub fn iter(&self) -> impl Iterator<Item = Names<&[u8]>> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = Names<'_>> {
         let mut rest = &self.text[..];
-        self.cut(move |length| {
-            let (name, behind) = rest.split_at(length);
-            rest = behind;
-            name
-        })
-    }
-
-    /// The same as texts, which is seen at one glance if all are ASCII; `None` if not all are.
-    pub fn ascii(&self) -> Option<impl Iterator<Item = Names<&str>> + '_> {
-        let mut rest = std::str::from_utf8(&self.text).ok().filter(|text| text.is_ascii())?;
-        Some(self.cut(move |length| {
-            let (name, behind) = rest.split_at(length);
-            rest = behind;
-            name
-        }))
-    }
-
-    fn cut<'s, T: 's>(
-        &'s self,
-        mut next: impl FnMut(usize) -> T + 's,
-    ) -> impl Iterator<Item = Names<T>> + 's {
         self.lengths.iter().map(move |&(lengths, sparse)| {
-            let [blob, first, second] = lengths.map(|length| next(length as usize));
+            let [blob, first, second] = lengths.map(|length| {
+                let (name, behind) = rest.split_at(length as usize);
+                rest = behind;
+                name
+            });
             (blob, first, sparse.then_some(second))
         })
     }
@@ -201,14 +191,17 @@ pub(crate) fn names(session: &mut Session<'_, '_>, gradients: &[BlobGradient]) -
     let mut named = std::mem::take(&mut session.spare.named);
     named.lengths.reserve(gradients.len());
     for BlobGradient { blob, gradient, .. } in gradients {
-        let mut parts = gradient.parts().map(|part| {
+        let blob = named.push(session.table.pieces(*blob));
+        let mut part = |part: Ref| {
             let name = session.values.name_of(part, &mut session.table);
-            session.table.pieces(name)
-        });
-        let (first, second) = (parts.next(), parts.next());
-        drop(parts);
-        let blob = session.table.pieces(*blob);
-        named.push([blob, first.unwrap_or_default(), second.unwrap_or_default()], second.is_some());
+            named.push(session.table.pieces(name))
+        };
+        let (first, second) = match *gradient {
+            Gradient::None => (0, None),
+            Gradient::Dense(gradient) => (part(gradient), None),
+            Gradient::Sparse(indices, values) => (part(indices), Some(part(values))),
+        };
+        named.lengths.push(([blob, first, second.unwrap_or(0)], second.is_some()));
     }
     named
 }

@@ -2,8 +2,8 @@
 //!
 //! Half of the time for a net of ten thousand operators would go to the system for fresh memory, and
 //! a small net inside another one would ask for twenty vectors. So what a walk has used serves the
-//! next one, and what an answer has used the next answer of the thread, unless the net is [`LARGE`].
-//! A thread that goes on with much smaller nets gives it back.
+//! next one, and what an answer has used the next answer of the thread, unless the net is [`LARGE`] and
+//! the one before was not. A thread that goes on with much smaller nets gives it back.
 
 use std::cell::Cell;
 
@@ -23,11 +23,15 @@ use crate::wire::Writer;
 
 /// A net of more bytes, or of more operators, is answered in memory of its own, each piece of which is
 /// given back as soon as it has served: there it is the most that is in use at a time that counts.
+/// Where such nets follow each other it is time again.
 const LARGE: (usize, usize) = (3 << 20, 50_000);
+/// A net of more bytes is so even if the one before was of like size: what it uses is more than a thread
+/// keeps.
+const HUGE: usize = 12 << 20;
 /// How many bytes a thread keeps, at the most.
-const MOST: usize = 64 << 20;
+const MOST: usize = 96 << 20;
 /// How many bytes of them are for writing.
-const MOST_WRITTEN: usize = 6 << 20;
+const MOST_WRITTEN: usize = 12 << 20;
 /// What a net inside a large one has used is kept for the next one even so, up to so many bytes.
 const INSIDE: usize = 1 << 18;
 /// How much smaller a net must be than the one before to have the memory given back.
@@ -38,6 +42,8 @@ const SMALL: usize = 1 << 16;
 /// What the walks over nets have used, empty.
 #[derive(Default)]
 pub struct Spare<'a> {
+    /// The bytes of the net that was answered before.
+    usual: usize,
     /// Whether nothing is kept but for small nets.
     is_large: bool,
     walks: Vec<WalkMemory>,
@@ -123,7 +129,8 @@ impl<'a> Spare<'a> {
 
     /// Says how large the outermost net is.
     pub(crate) fn set_size(&mut self, bytes: usize, ops: usize) {
-        self.is_large = bytes > LARGE.0 || ops > LARGE.1;
+        let is_usual = bytes <= HUGE && bytes / 2 <= self.usual;
+        self.is_large = !is_usual && (bytes > LARGE.0 || ops > LARGE.1);
     }
 
     fn keeps(&self, bytes: usize) -> bool {
@@ -143,11 +150,32 @@ impl<'a> Spare<'a> {
 
     /// The same memory for an answer that other bytes live for.
     fn renewed<'b>(self) -> Spare<'b> {
-        let Self { is_large, walks, nets, gradient_nets, held, gradients, writer, named, .. } =
-            self;
+        let Self {
+            usual,
+            is_large,
+            walks,
+            nets,
+            gradient_nets,
+            held,
+            gradients,
+            writer,
+            named,
+            ..
+        } = self;
         let nets = nets.into_iter().map(Net::renewed).collect();
         let gradient_nets = gradient_nets.into_iter().map(GradientNet::renewed).collect();
-        Spare { is_large, walks, nets, gradient_nets, lent: 0, held, gradients, writer, named }
+        Spare {
+            usual,
+            is_large,
+            walks,
+            nets,
+            gradient_nets,
+            lent: 0,
+            held,
+            gradients,
+            writer,
+            named,
+        }
     }
 }
 
@@ -203,6 +231,7 @@ pub fn with_session<R>(
     if memory.served > SMALL && size < memory.served / SMALLER {
         *memory = Memory::default();
     }
+    memory.spare.usual = memory.served;
     let Memory { bump, table, values, places, answer, spare, .. } = *memory;
     let (result, kept) = {
         let table = BlobTable::in_memory(&bump, table.renewed(), size / 12);
@@ -216,9 +245,10 @@ pub fn with_session<R>(
     values.clear();
     let mut memory = Memory { bump, table, values, places, answer, spare, served: size };
     memory.bump.reset();
-    if !memory.spare.is_large && memory.bytes() <= MOST {
-        KEPT.set(Some(Box::new(memory)));
+    if memory.spare.is_large || memory.bytes() > MOST {
+        memory = Memory { served: size, ..Memory::default() };
     }
+    KEPT.set(Some(Box::new(memory)));
     result
 }
 
@@ -269,6 +299,19 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_net_is_unusual_unless_one_of_like_size_came_before() {
+        let after = |usual, bytes, ops| {
+            let mut spare = Spare { usual, ..Spare::default() };
+            spare.set_size(bytes, ops);
+            spare.is_large
+        };
+        assert!(!after(0, LARGE.0, LARGE.1));
+        assert!(after(0, LARGE.0 + 1, 1) && after(0, 1000, LARGE.1 + 1));
+        assert!(after(LARGE.0, 2 * LARGE.0 + 2, 1) && !after(LARGE.0, 2 * LARGE.0, 1));
+        assert!(after(HUGE + 1, HUGE + 1, 1));
+    }
 
     #[test]
     fn renewed_memory_is_the_same_memory() {

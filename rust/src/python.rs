@@ -9,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::api::{self, Backward, Forward, Gradients, Names, Options, Y};
+use crate::api::{self, Backward, Forward, Gradients, Options, Y};
 use crate::error::{Error, Kind, Report, Result};
 use crate::makers;
 use crate::memory::{take_back_gradients, take_back_ops};
@@ -24,13 +24,10 @@ const PIECE: usize = 1 << 16;
 
 /// A name that is not UTF-8 stands as surrogate escapes in Python.
 fn to_str<'py>(py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyString>> {
-    match std::str::from_utf8(name) {
-        Ok(name) => Ok(PyString::new(py, name)),
-        Err(_) => PyBytes::new(py, name)
-            .call_method1("decode", ("utf-8", "surrogateescape"))?
-            .cast_into()
-            .map_err(Into::into),
-    }
+    PyString::from_bytes(py, name).or_else(|_| {
+        let name = PyBytes::new(py, name);
+        Ok(name.call_method1("decode", ("utf-8", "surrogateescape"))?.cast_into()?)
+    })
 }
 
 /// Compiled protobufs have names that are not UTF-8 as `bytes`.
@@ -248,24 +245,14 @@ fn names(names: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
 
 fn fill(map: &Bound<'_, PyDict>, gradients: &Gradients) -> PyResult<()> {
     let py = map.py();
-    match gradients.ascii() {
-        Some(mut names) => {
-            names.try_for_each(|names| put(map, names, |name| Ok(PyString::new(py, name))))
+    for (blob, first, second) in gradients.iter() {
+        let (blob, first) = (to_str(py, blob)?, to_str(py, first)?);
+        match second {
+            None => map.set_item(blob, first)?,
+            Some(second) => map.set_item(blob, (first, to_str(py, second)?))?,
         }
-        None => gradients.iter().try_for_each(|names| put(map, names, |name| to_str(py, name))),
     }
-}
-
-fn put<'py, T>(
-    map: &Bound<'py, PyDict>,
-    (blob, first, second): Names<T>,
-    text: impl Fn(T) -> PyResult<Bound<'py, PyString>>,
-) -> PyResult<()> {
-    let (blob, first) = (text(blob)?, text(first)?);
-    match second {
-        None => map.set_item(blob, first),
-        Some(second) => map.set_item(blob, (first, text(second)?)),
-    }
+    Ok(())
 }
 
 /// A net of operators as several, one behind the other. Whoever keeps one of the operators as a message

@@ -350,7 +350,7 @@ impl Writer {
 
 /// Copies bytes of which there are mostly few: two words that may overlap, instead of a call.
 #[inline]
-fn copy_short(to: &mut [u8], from: &[u8]) {
+pub(crate) fn copy_short(to: &mut [u8], from: &[u8]) {
     macro_rules! in_words {
         ($size:literal) => {
             if let (Some(first), Some(last)) =
