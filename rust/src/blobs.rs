@@ -307,6 +307,7 @@ impl<'a> BlobTable<'a> {
     fn new_gradient(&mut self, id: BlobId) -> BlobId {
         // Only the gradients of hashed names go unhashed, so that one look behind a suffix finds them.
         let gradient = if self.name(id).ends_with(GRADIENT) {
+            // Not `suffixed`, which would come back here.
             self.affixed(b"", id, GRADIENT)
         } else {
             self.push(Text::GradientOf(id))
@@ -317,6 +318,9 @@ impl<'a> BlobTable<'a> {
 
     /// The id of `name + suffix`.
     pub fn suffixed(&mut self, id: BlobId, suffix: &[u8]) -> BlobId {
+        if suffix == GRADIENT {
+            return self.gradient(id);
+        }
         self.affixed(b"", id, suffix)
     }
 }

@@ -5,17 +5,34 @@ use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
 use crate::few::{Map, Set};
 use crate::message::{ArgRef, NetRef};
+use crate::ssa::VersionId;
 
 use super::{net_argument, Arguments};
 
 /// What a Do binds, checked.
+///
+/// Its blobs but for the workspace are numbered: the inputs, then the outputs. An output that is an
+/// input as well has the number of the input. So whoever comes from an input or output asks no map.
 pub struct Bindings<'a> {
     /// The net.
     pub net: NetRef<'a>,
     /// The blob that holds the workspaces.
     pub workspace: BlobId,
-    outer: Map<BlobId, BlobId>,
-    inner: Map<BlobId, BlobId>,
+    inputs: usize,
+    /// By place among inputs and outputs: the number.
+    numbers: Vec<u32>,
+    /// By number.
+    pairs: Vec<Pair>,
+    by_outer: Map<BlobId, u32>,
+    by_inner: Map<BlobId, u32>,
+}
+
+/// A binding.
+struct Pair {
+    outer: BlobId,
+    inner: Option<BlobId>,
+    /// Where the outer blob stands, as an output if it is one.
+    place: u32,
 }
 
 impl<'a> Bindings<'a> {
@@ -41,6 +58,23 @@ impl<'a> Bindings<'a> {
                 outer_index.len()
             )));
         }
+        let mut bindings = Self::number(walk, op, net)?;
+        bindings.by_inner = Map::with_room(inner_blobs.len());
+        for (inner, index) in inner_blobs.into_iter().zip(outer_index) {
+            let inner = walk.session.table.intern(inner);
+            bindings.bind(walk, inner, index)?;
+        }
+        match bindings.pairs.iter().find(|pair| pair.inner.is_none()) {
+            Some(pair) => {
+                let unbound = walk.session.shown(pair.outer);
+                Err(broken(format!("outer blob {unbound:?} is bound to no inner blob")))
+            }
+            None => Ok(bindings),
+        }
+    }
+
+    /// The blobs of a Do with their numbers.
+    fn number(walk: &Walk<'_, '_, 'a>, op: usize, net: NetRef<'a>) -> Result<Self> {
         let (inputs, outputs) = (walk.net.inputs(op), walk.net.outputs(op));
         let (Some((read_last, inputs)), Some((written_last, outputs))) =
             (inputs.split_last(), outputs.split_last())
@@ -50,50 +84,114 @@ impl<'a> Bindings<'a> {
         if read_last != written_last {
             return Err(broken("its last input is not its last output, the workspace"));
         }
-        for (blobs, what) in [(inputs, "inputs"), (outputs, "outputs")] {
-            let mut met = Set::with_room(blobs.len());
-            if let Some(twice) = blobs.iter().find(|blob| !met.insert(**blob)) {
-                let twice = walk.session.shown(*twice);
-                return Err(broken(format!("{twice:?} stands twice among its {what}")));
-            }
-        }
-        let names: Vec<BlobId> = inputs.iter().chain(outputs).copied().collect();
+        let places = inputs.len() + outputs.len();
         let mut bindings = Self {
             net,
             workspace: *read_last,
-            outer: Map::with_room(names.len()),
-            inner: Map::with_room(names.len()),
+            inputs: inputs.len(),
+            numbers: Vec::with_capacity(places),
+            pairs: Vec::with_capacity(places),
+            by_outer: Map::with_room(places),
+            by_inner: Map::default(),
         };
-        for (inner, index) in inner_blobs.into_iter().zip(outer_index) {
-            let inner = walk.session.table.intern(inner);
-            let outer = usize::try_from(index).ok().and_then(|index| names.get(index).copied());
-            let outer = outer.ok_or_else(|| {
-                broken(format!("outer_blobs_idx has {index}, and there are {} blobs", names.len()))
-            })?;
-            if bindings.outer.insert(inner, outer).is_some() {
-                let inner = walk.session.shown(inner);
-                return Err(broken(format!("inner blob {inner:?} is bound twice")));
-            }
-            if bindings.inner.insert(outer, inner).is_some() {
-                let outer = walk.session.shown(outer);
-                return Err(broken(format!("outer blob {outer:?} is bound twice")));
+        let twice = |blob, what| {
+            let blob = walk.session.shown(blob);
+            Err(broken(format!("{blob:?} stands twice among its {what}")))
+        };
+        for blob in inputs {
+            if bindings.add(*blob).0 {
+                return twice(*blob, "inputs");
             }
         }
-        if let Some(unbound) = names.iter().find(|name| !bindings.inner.contains_key(name)) {
-            let unbound = walk.session.shown(*unbound);
-            return Err(broken(format!("outer blob {unbound:?} is bound to no inner blob")));
+        let mut kept = Set::default();
+        for blob in outputs {
+            let (met, number) = bindings.add(*blob);
+            if met && (number as usize >= inputs.len() || !kept.insert(number)) {
+                return twice(*blob, "outputs");
+            }
         }
         Ok(bindings)
     }
 
+    /// Numbers the next blob, and says whether it has been met before.
+    fn add(&mut self, outer: BlobId) -> (bool, u32) {
+        let (next, place) = (self.pairs.len() as u32, self.numbers.len() as u32);
+        let number = *self.by_outer.or_insert_with(outer, || next);
+        self.numbers.push(number);
+        match self.pairs.get_mut(number as usize) {
+            Some(pair) => pair.place = place,
+            None => self.pairs.push(Pair { outer, inner: None, place }),
+        }
+        (number != next, number)
+    }
+
+    fn bind(&mut self, walk: &Walk<'_, '_, '_>, inner: BlobId, place: i64) -> Result<()> {
+        let number = usize::try_from(place).ok().and_then(|place| self.numbers.get(place).copied());
+        let number = number.ok_or_else(|| {
+            broken(format!(
+                "outer_blobs_idx has {place}, and there are {} blobs",
+                self.numbers.len()
+            ))
+        })?;
+        if self.by_inner.insert(inner, number).is_some() {
+            let inner = walk.session.shown(inner);
+            return Err(broken(format!("inner blob {inner:?} is bound twice")));
+        }
+        let pair = &mut self.pairs[number as usize];
+        if pair.inner.replace(inner).is_some() {
+            let outer = walk.session.shown(pair.outer);
+            return Err(broken(format!("outer blob {outer:?} is bound twice")));
+        }
+        Ok(())
+    }
+
+    /// How many blobs are bound; every number is below.
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// The number of an input.
+    pub fn input(&self, k: usize) -> u32 {
+        self.numbers[k]
+    }
+
+    /// The number of the outer blob that an inner one is, if it is bound.
+    pub fn number_of(&self, inner: BlobId) -> Option<u32> {
+        self.by_inner.get(&inner).copied()
+    }
+
+    /// The number of an outer blob, if it is bound.
+    pub fn number_of_outer(&self, outer: BlobId) -> Option<u32> {
+        self.by_outer.get(&outer).copied()
+    }
+
+    /// An outer blob.
+    pub fn outer_at(&self, number: u32) -> BlobId {
+        self.pairs[number as usize].outer
+    }
+
+    /// The inner blob that it is.
+    pub fn inner_at(&self, number: u32) -> Option<BlobId> {
+        self.pairs[number as usize].inner
+    }
+
+    /// The version in which the Do leaves an outer blob.
+    pub fn version(&self, walk: &Walk<'_, '_, '_>, op: usize, number: u32) -> VersionId {
+        let place = self.pairs[number as usize].place as usize;
+        walk.ssa.at[match place.checked_sub(self.inputs) {
+            None => walk.net.input_places(op).start + place,
+            Some(output) => walk.net.output_places(op).start + output,
+        }]
+    }
+
     /// The outer blob that an inner one is, if it is bound.
     pub fn outer(&self, inner: BlobId) -> Option<BlobId> {
-        self.outer.get(&inner).copied()
+        self.number_of(inner).map(|number| self.outer_at(number))
     }
 
     /// The inner blob that an outer one is.
     pub fn inner(&self, outer: BlobId) -> Option<BlobId> {
-        self.inner.get(&outer).copied()
+        self.number_of_outer(outer).and_then(|number| self.inner_at(number))
     }
 }
 

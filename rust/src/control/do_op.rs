@@ -4,19 +4,19 @@ use crate::backward::{backward, Target, Walk};
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
 use crate::few::{Map, Set};
-use crate::gradient::{
-    Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId, Values,
-};
+use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::surroundings::Surroundings;
 
 use super::bindings::{broken, Bindings};
 use super::seeds::{seeds, set_apart, Seed};
-use super::{unlisted, Arguments, Listed};
+use super::{outer_read, unlisted, Arguments, Listed};
 
 /// Behind the inner name of an output: its gradient, inside.
 const INNER_GRADIENT: &[u8] = b"/_DO_OPERATOR_INNER_GRAD_";
-/// Behind the inner name of an input: its gradient, on the way out.
+/// Behind the inner name of an input: its gradient, on the way out, and the parts of a sparse one.
 const INNER_COPY: &[u8] = b"/_DO_OPERATOR_INNER_GRAD_COPY_";
+const INNER_INDICES: &[u8] = b"/_DO_OPERATOR_INNER_GRAD_COPY_/indices";
+const INNER_VALUES: &[u8] = b"/_DO_OPERATOR_INNER_GRAD_COPY_/values";
 
 pub(super) fn differentiate<'a>(
     walk: &mut Walk<'_, '_, 'a>,
@@ -51,12 +51,15 @@ pub(super) fn differentiate<'a>(
             .collect(),
     };
     let outcome = backward(walk.session, &body, &targets, &around)?;
-    // Where it does not matter, the gradient of a later version is handed on, as in the reference.
-    let incoming: Map<BlobId, Gradient> = outcome
-        .gradients()
-        .filter(|(blob, found)| outcome.came_in(*found) || around.indifferent.contains(blob))
-        .map(|(blob, found)| (blob, found.gradient))
-        .collect();
+    let mut incoming = vec![Gradient::None; bindings.len()];
+    for (blob, found) in outcome.gradients() {
+        // Where it does not matter, the gradient of a later version is handed on, as in the reference.
+        if outcome.came_in(found) || around.indifferent.contains(&blob) {
+            if let Some(number) = bindings.number_of(blob) {
+                incoming[number as usize] = found.gradient;
+            }
+        }
+    }
     walk.session.spare.take_back_read(body);
     let mut inner = walk.session.spare.take_back(outcome);
     let own_ops = inner.ops.len();
@@ -64,14 +67,10 @@ pub(super) fn differentiate<'a>(
     check_kept(walk, op, &bindings, &seeds, &incoming)?;
     let mut way_out = WayOut::default();
     let mut gradients = Vec::with_capacity(walk.net.inputs(op).len());
-    for outer in &walk.net.inputs(op)[..walk.net.inputs(op).len() - 1] {
-        let found = bindings.inner(*outer).and_then(|blob| Some((blob, *incoming.get(&blob)?)));
-        gradients.push(match found {
-            None => Gradient::None,
-            Some((blob, gradient)) => {
-                way_out.carry(walk, &bindings, &mut inner, (*outer, blob), gradient)
-            }
-        });
+    for k in 0..walk.net.inputs(op).len() - 1 {
+        let number = bindings.input(k);
+        let gradient = incoming[number as usize];
+        gradients.push(way_out.carry(walk, &bindings, &mut inner, number, gradient));
     }
     if inner.ops.is_empty() {
         return Ok(gradients);
@@ -81,10 +80,8 @@ pub(super) fn differentiate<'a>(
     let reserved =
         way_out.outputs.iter().map(|value| walk.session.values.nominal(*value)).collect();
     set_apart(walk, op, &mut seeds, &reserved);
-    let values = &walk.session.values;
-    let way_in = WayIn::find(values, &inner, own_ops, &bindings, &inner_seeds, &seeds);
-    let way_in = way_in.checked(walk, op)?;
-    push(walk, op, &bindings, inner, &way_in, &way_out)?;
+    let way_in = WayIn::find(walk, op, &inner, own_ops, &bindings, (&inner_seeds, &seeds))?;
+    push(walk, op, &bindings, inner, way_in, way_out)?;
     Ok(gradients)
 }
 
@@ -94,14 +91,17 @@ fn check_kept(
     op: usize,
     bindings: &Bindings<'_>,
     seeds: &[Seed],
-    incoming: &Map<BlobId, Gradient>,
+    incoming: &[Gradient],
 ) -> Result<()> {
     let matter = walk.matter_before(op);
     if matter.is_empty() {
         return Ok(());
     }
     let listed: Set<BlobId> = walk.net.inputs(op).iter().copied().collect();
-    let is_kept = |outer| bindings.inner(outer).is_some_and(|blob| incoming.contains_key(&blob));
+    let is_kept = |outer| {
+        let number = bindings.number_of_outer(outer);
+        number.is_some_and(|number| !incoming[number as usize].is_none())
+    };
     let mut outputs = seeds.iter().map(|seed| seed.output);
     match outputs.find(|blob| matter.contains(blob) && !listed.contains(blob) && is_kept(*blob)) {
         Some(blob) if !walk.lenient => Err(unlisted(walk, "Do", blob)),
@@ -122,32 +122,30 @@ impl WayOut {
         walk: &mut Walk<'_, '_, 'a>,
         bindings: &Bindings<'a>,
         inner: &mut GradientNet<'a>,
-        (outer, blob): (BlobId, BlobId),
+        number: u32,
         gradient: Gradient,
     ) -> Gradient {
-        let (session, copies, outputs) = (&mut *walk.session, &mut self.copies, &mut self.outputs);
+        let Some(blob) = bindings.inner_at(number) else { return Gradient::None };
+        let outer = bindings.outer_at(number);
+        let session = &mut *walk.session;
         let mut carry = |part: Ref, inner_suffix: &[u8], outer_suffix: &[u8]| {
-            let suffix = [INNER_COPY, inner_suffix].concat();
-            let name = session.table.suffixed(blob, &suffix);
+            let name = session.table.suffixed(blob, inner_suffix);
             let copy = session.values.add(name);
             inner.copy(part, copy, false, None, None);
             let name = session.table.suffixed(outer, outer_suffix);
             let output = session.values.add(name);
-            let like = match session.values.like(part) {
-                Some(blob) => bindings.outer(blob),
-                None => None,
-            };
+            let like = session.values.like(part).and_then(|blob| bindings.outer(blob));
             session.values.set_like(output, like);
-            copies.push(copy);
-            outputs.push(output);
+            self.copies.push(copy);
+            self.outputs.push(output);
             Ref::Value(output)
         };
         match gradient {
             Gradient::None => Gradient::None,
-            Gradient::Dense(part) => Gradient::Dense(carry(part, b"", blobs::GRADIENT)),
+            Gradient::Dense(part) => Gradient::Dense(carry(part, INNER_COPY, blobs::GRADIENT)),
             Gradient::Sparse(indices, values) => Gradient::Sparse(
-                carry(indices, b"/indices", blobs::INDICES),
-                carry(values, b"/values", blobs::VALUES),
+                carry(indices, INNER_INDICES, blobs::INDICES),
+                carry(values, INNER_VALUES, blobs::VALUES),
             ),
         }
     }
@@ -163,71 +161,118 @@ struct WayIn {
     saved: Vec<Ref>,
     /// Outer blobs that the inner net writes although they are bound for reading.
     changes: Vec<Ref>,
+    /// By number of a binding: the place of its outer blob among the inputs, or [`NONE`].
+    places: Vec<u32>,
+    /// The places of gradients.
+    gradients: Map<Ref, u32>,
 }
+
+/// Of a binding that is not needed.
+const NONE: u32 = u32::MAX;
 
 impl WayIn {
     fn find(
-        values: &Values,
+        walk: &Walk<'_, '_, '_>,
+        op: usize,
         inner: &GradientNet<'_>,
         own_ops: usize,
         bindings: &Bindings<'_>,
-        inner_seeds: &[ValueId],
-        seeds: &[Seed],
-    ) -> Self {
-        let seeds: Map<Ref, Ref> = inner_seeds
-            .iter()
-            .zip(seeds)
-            .map(|(inner, seed)| (Ref::Value(*inner), seed.gradient))
-            .collect();
-        let mut way = Self::default();
-        let mut met = Set::default();
-        let mut index: Map<Ref, u32> = Map::default();
-        for (at, op) in inner.ops.iter().enumerate() {
-            for part in inner.inputs(op) {
-                let part = &values.canonical(*part);
-                let outer = match part {
-                    Ref::Blob(blob) => bindings.outer(*blob).map(Ref::Blob),
+        (inner_seeds, seeds): (&[ValueId], &[Seed]),
+    ) -> Result<Self> {
+        let values = &walk.session.values;
+        // The values of seeds were made one after the other.
+        let first_seed = inner_seeds.first().map_or(0, |seed| seed.0);
+        let seed_of = |value: ValueId| {
+            let at = value.0.checked_sub(first_seed).map(|at| at as usize);
+            at.filter(|at| *at < inner_seeds.len())
+        };
+        let mut way = Self { places: vec![NONE; bindings.len()], ..Self::default() };
+        let mut seed_met = vec![false; inner_seeds.len()];
+        let mut number_met = vec![false; bindings.len()];
+        let mut unbound_met: Set<BlobId> = Set::default();
+        for (at, gradient_op) in inner.ops.iter().enumerate() {
+            for part in inner.inputs(gradient_op) {
+                let part = values.canonical(*part);
+                let input = match part {
+                    Ref::Blob(blob) => match bindings.number_of(blob) {
+                        Some(number) => {
+                            if std::mem::replace(&mut number_met[number as usize], true) {
+                                continue;
+                            }
+                            way.blob(walk, op, bindings, number)?
+                        }
+                        None => {
+                            if at < own_ops && unbound_met.insert(blob) {
+                                way.saved.push(part);
+                            }
+                            continue;
+                        }
+                    },
                     // Most of what is read is made inside, and comes in by no way.
-                    Ref::Value(_) => match seeds.get(part) {
-                        None => continue,
-                        seed => seed.copied(),
+                    Ref::Value(value) => match seed_of(value) {
+                        Some(seed) if !std::mem::replace(&mut seed_met[seed], true) => {
+                            way.gradient(walk, op, bindings, seeds[seed].gradient)?
+                        }
+                        _ => continue,
                     },
                 };
-                if !met.insert(*part) {
-                    continue;
-                }
-                match (outer, part) {
-                    (Some(outer), _) => {
-                        let next = way.inputs.len() as u32;
-                        let at = *index.or_insert_with(outer, || next);
-                        if at == next {
-                            way.inputs.push(outer);
-                        }
-                        way.bound.push((*part, at));
-                    }
-                    (None, Ref::Blob(_)) if at < own_ops => way.saved.push(*part),
-                    _ => {}
-                }
+                way.bound.push((part, input));
             }
-            if let Body::Control(control) = &op.body {
+            if let Body::Control(control) = &gradient_op.body {
                 let changed = control.changes.iter();
                 way.changes.extend(changed.filter_map(|part| match values.canonical(*part) {
                     Ref::Blob(blob) => bindings.outer(blob).map(Ref::Blob),
-                    part @ Ref::Value(_) => seeds.get(&part).copied(),
+                    Ref::Value(value) => seed_of(value).map(|seed| seeds[seed].gradient),
                 }));
             }
         }
-        way
+        Ok(way)
     }
 
-    /// Checks the outer blobs that are read, seen from the net around the Do.
-    fn checked(mut self, walk: &Walk<'_, '_, '_>, op: usize) -> Result<Self> {
-        let versions = walk.input_versions(op);
-        let listed = Listed::new(walk, op, &versions);
-        for part in &mut self.inputs {
-            *part = super::outer_read(walk, op, &listed, *part)?;
+    /// The place of a bound blob among the inputs, as seen from the net around the Do.
+    fn blob(
+        &mut self,
+        walk: &Walk<'_, '_, '_>,
+        op: usize,
+        bindings: &Bindings<'_>,
+        number: u32,
+    ) -> Result<u32> {
+        let place = &mut self.places[number as usize];
+        if *place == NONE {
+            *place = self.inputs.len() as u32;
+            let version = bindings.version(walk, op, number);
+            self.inputs.push(walk.forward(op, version, false)?);
         }
-        Ok(self)
+        Ok(*place)
+    }
+
+    /// The place of the gradient of an output among the inputs.
+    fn gradient(
+        &mut self,
+        walk: &Walk<'_, '_, '_>,
+        op: usize,
+        bindings: &Bindings<'_>,
+        gradient: Ref,
+    ) -> Result<u32> {
+        let number = match gradient {
+            Ref::Blob(blob) => bindings.number_of_outer(blob),
+            Ref::Value(_) => None,
+        };
+        if let Some(number) = number {
+            return self.blob(walk, op, bindings, number);
+        }
+        let next = self.inputs.len() as u32;
+        let place = *self.gradients.or_insert_with(gradient, || next);
+        if place == next {
+            self.inputs.push(match gradient {
+                Ref::Value(_) => gradient,
+                Ref::Blob(_) => {
+                    let versions = walk.input_versions(op);
+                    outer_read(walk, op, &Listed::new(walk, op, &versions), gradient)?
+                }
+            });
+        }
+        Ok(place)
     }
 }
 
@@ -236,26 +281,15 @@ fn push<'a>(
     op: usize,
     bindings: &Bindings<'a>,
     inner: GradientNet<'a>,
-    way_in: &WayIn,
-    way_out: &WayOut,
+    way_in: WayIn,
+    way_out: WayOut,
 ) -> Result<()> {
-    let values = &walk.session.values;
-    let mut outer_names = Set::with_room(way_in.inputs.len() + way_out.outputs.len());
-    let outputs = way_out.outputs.iter().map(|value| Ref::Value(*value));
-    for part in way_in.inputs.iter().copied().chain(outputs) {
-        let name = values.nominal_ref(part);
-        if !outer_names.insert(name) {
-            return Err(broken(format!(
-                "its gradient would have to bind {:?} twice, as a blob of the forward pass and as a \
-                 gradient",
-                walk.session.shown(name)
-            )));
-        }
-    }
-    let first_output = way_in.inputs.len() as u32;
-    let copies = way_out.copies.iter().zip(first_output..);
-    let copies = copies.map(|(copy, index)| (Ref::Value(*copy), index));
-    let (inner_blobs, outer_index) = copies.chain(way_in.bound.iter().copied()).unzip();
+    check_names(walk, bindings, &way_in, &way_out)?;
+    let WayIn { mut inputs, bound, saved, changes, .. } = way_in;
+    let WayOut { copies, outputs } = way_out;
+    let first_output = inputs.len() as u32;
+    let copies = copies.into_iter().map(Ref::Value).zip(first_output..);
+    let (inner_blobs, outer_index) = copies.chain(bound).unzip();
     let mut head = NetHead::of(bindings.net, "_grad");
     // The forward workspace holds the forward net under its name; a gradient net of the same name
     // would be taken for it, and the forward net would run again.
@@ -266,15 +300,40 @@ fn push<'a>(
             ControlArg::Net("net", head, inner),
             ControlArg::Names("inner_blobs", inner_blobs),
             ControlArg::Ints("outer_blobs_idx", outer_index),
-            ControlArg::Names("saved_fwd_blobs", way_in.saved.clone()),
+            ControlArg::Names("saved_fwd_blobs", saved),
         ],
-        changes: way_in.changes.clone(),
+        changes,
         looks_at: Vec::new(),
     };
     let workspace = Ref::Blob(bindings.workspace);
-    let inputs = way_in.inputs.iter().copied().chain([workspace]).collect();
-    let outputs =
-        way_out.outputs.iter().map(|value| Ref::Value(*value)).chain([workspace]).collect();
+    inputs.push(workspace);
+    let outputs = outputs.into_iter().map(Ref::Value).chain([workspace]).collect();
     walk.push_control(op, b"Do", inputs, outputs, control);
     Ok(())
+}
+
+/// A gradient Do cannot bind one outer name twice, as a blob of the forward pass and as a gradient.
+fn check_names(
+    walk: &Walk<'_, '_, '_>,
+    bindings: &Bindings<'_>,
+    way_in: &WayIn,
+    way_out: &WayOut,
+) -> Result<()> {
+    let values = &walk.session.values;
+    let is_read = |name| {
+        let number = bindings.number_of_outer(name);
+        number.is_some_and(|number| way_in.places[number as usize] != NONE)
+    };
+    let gradients = way_in.gradients.keys().copied();
+    let outputs = way_out.outputs.iter().map(|value| Ref::Value(*value));
+    let mut met = Set::with_room(way_in.gradients.len() + way_out.outputs.len());
+    let mut names = gradients.chain(outputs).map(|part| values.nominal_ref(part));
+    match names.find(|name| is_read(*name) || !met.insert(*name)) {
+        None => Ok(()),
+        Some(name) => Err(broken(format!(
+            "its gradient would have to bind {:?} twice, as a blob of the forward pass and as a \
+             gradient",
+            walk.session.shown(name)
+        ))),
+    }
 }
