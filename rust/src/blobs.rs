@@ -25,8 +25,10 @@ impl BlobId {
     }
 }
 
-/// Of a blob whose gradient has no name yet; there are fewer names than this.
+/// Of a blob whose gradient has no name yet; there are fewer names than these two.
 const NOT_YET: BlobId = BlobId(u32::MAX);
+/// The same, of a blob whose own name ends as that of a gradient.
+const NOT_YET_AGAIN: BlobId = BlobId(u32::MAX - 1);
 
 /// Appended to a blob's name for its gradient.
 pub const GRADIENT: &[u8] = b"_grad";
@@ -54,7 +56,8 @@ pub struct BlobTable<'a> {
     names: Vec<Cell<Text<'a>>>,
     hashed: HashTable<BlobId>,
     hasher: RandomState,
-    /// By id: the name of the gradient; [`NOT_YET`] before somebody has asked for it or used it.
+    /// By id: the name of the gradient; [`NOT_YET`] or [`NOT_YET_AGAIN`] before somebody has asked for it
+    /// or used it.
     gradients: Vec<BlobId>,
     /// Names of gradients whose blobs have not come yet, by the hashes of the names of these.
     strays: HashTable<BlobId>,
@@ -155,10 +158,10 @@ impl<'a> BlobTable<'a> {
     }
 
     #[inline]
-    fn push(&mut self, text: Text<'a>) -> BlobId {
+    fn push(&mut self, text: Text<'a>, gradient: BlobId) -> BlobId {
         let id = BlobId(self.names.len() as u32);
         self.names.push(Cell::new(text));
-        self.gradients.push(NOT_YET);
+        self.gradients.push(gradient);
         id
     }
 
@@ -178,12 +181,17 @@ impl<'a> BlobTable<'a> {
     fn intern_kept(&mut self, name: &[u8], keep: impl FnOnce(&'a Bump) -> &'a [u8]) -> BlobId {
         match gradient_of(name) {
             Some(blob) => self.intern_gradient(blob, name, keep),
-            None => self.intern_hashed(name, keep),
+            None => self.intern_hashed(name, NOT_YET, keep),
         }
     }
 
     #[inline]
-    fn intern_hashed(&mut self, name: &[u8], keep: impl FnOnce(&'a Bump) -> &'a [u8]) -> BlobId {
+    fn intern_hashed(
+        &mut self,
+        name: &[u8],
+        gradient: BlobId,
+        keep: impl FnOnce(&'a Bump) -> &'a [u8],
+    ) -> BlobId {
         let hash = self.hasher.hash_one(name);
         let Self { names, hashed, hasher, bump, strays, .. } = self;
         let same = |id: &BlobId| hashed_text(names, *id) == name;
@@ -193,18 +201,14 @@ impl<'a> BlobTable<'a> {
             Entry::Vacant(entry) => {
                 let id = BlobId(names.len() as u32);
                 entry.insert(id);
-                let gradient = if strays.is_empty() {
+                let stray = if strays.is_empty() {
                     None
                 } else {
                     let is_its = |id: &BlobId| gradient_of(hashed_text(names, *id)) == Some(name);
                     strays.find(hash, is_its).copied()
                 };
                 let bump = *bump;
-                self.push(Text::Whole(keep(bump)));
-                if let Some(gradient) = gradient {
-                    self.gradients[id.index()] = gradient;
-                }
-                id
+                self.push(Text::Whole(keep(bump)), stray.unwrap_or(gradient))
             }
         }
     }
@@ -221,7 +225,7 @@ impl<'a> BlobTable<'a> {
             return gradient;
         }
         let before = self.len();
-        let id = self.intern_hashed(name, keep);
+        let id = self.intern_hashed(name, NOT_YET_AGAIN, keep);
         match found {
             Some(blob) => self.gradients[blob.index()] = id,
             None if self.len() > before => {
@@ -294,23 +298,20 @@ impl<'a> BlobTable<'a> {
     /// The id of the name of the gradient of a blob.
     #[inline]
     pub fn gradient(&mut self, id: BlobId) -> BlobId {
-        match self.gradients[id.index()] {
-            NOT_YET => self.new_gradient(id),
-            gradient => gradient,
-        }
+        self.known_gradient(id).unwrap_or_else(|| self.new_gradient(id))
     }
 
+    #[inline]
     fn known_gradient(&self, id: BlobId) -> Option<BlobId> {
-        Some(self.gradients[id.index()]).filter(|gradient| *gradient != NOT_YET)
+        Some(self.gradients[id.index()]).filter(|gradient| *gradient < NOT_YET_AGAIN)
     }
 
     fn new_gradient(&mut self, id: BlobId) -> BlobId {
         // Only the gradients of hashed names go unhashed, so that one look behind a suffix finds them.
-        let gradient = if self.name(id).ends_with(GRADIENT) {
-            // Not `suffixed`, which would come back here.
+        let gradient = if self.gradients[id.index()] == NOT_YET_AGAIN {
             self.affixed(b"", id, GRADIENT)
         } else {
-            self.push(Text::GradientOf(id))
+            self.push(Text::GradientOf(id), NOT_YET_AGAIN)
         };
         self.gradients[id.index()] = gradient;
         gradient

@@ -4,11 +4,9 @@
 //! names: each blob that an operator reads must hold the value that the walk meant, and each blob of
 //! the forward pass must still be the forward pass's. What fails here is refused, never handed out.
 
-use smallvec::SmallVec;
-
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
-use crate::few::Map;
+use crate::few::{Map, Set};
 use crate::gradient::{
     BlobGradient, Body, ControlArg, GradientNet, GradientOp, NetHead, Ref, ValueId,
 };
@@ -127,14 +125,9 @@ impl<'p, 's, 'a> Play<'p, 's, 'a> {
     }
 
     fn op(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>) -> Result<()> {
-        let mut read: SmallVec<[(BlobId, Ref); 8]> = SmallVec::new();
         for part in net.inputs(op) {
-            let name = self.reads(*part)?;
-            if matches!((&op.body, part), (Body::Maker { .. }, Ref::Blob(_))) {
-                read.push((name, *part));
-            }
+            self.reads(*part)?;
         }
-        read.sort_unstable_by_key(|(name, _)| *name);
         if let Body::Control(control) = &op.body {
             for part in &control.looks_at {
                 self.reads(*part)?;
@@ -147,13 +140,31 @@ impl<'p, 's, 'a> Play<'p, 's, 'a> {
                 }
             }
         }
-        for value in net.outputs(op) {
-            let name = self.session.values.name(value, &mut self.session.table);
-            if let Ok(at) = read.binary_search_by_key(&name, |(name, _)| *name) {
-                return Err(self.overwritten(name, read[at].1));
-            }
+        if matches!(op.body, Body::Maker { .. }) {
+            self.check_apart(net, op)?;
         }
         self.writes(net, op);
+        Ok(())
+    }
+
+    /// What a maker plans writes over no blob of the forward pass that it reads.
+    fn check_apart(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>) -> Result<()> {
+        const FEW: usize = 64;
+        let inputs = net.inputs(op);
+        let mut hashed: Option<Set<Ref>> = None;
+        for value in net.outputs(op) {
+            let name = self.session.values.name(value, &mut self.session.table);
+            let is_read = if inputs.len() * op.outputs.len() <= FEW {
+                inputs.contains(&Ref::Blob(name))
+            } else {
+                hashed
+                    .get_or_insert_with(|| inputs.iter().copied().collect())
+                    .contains(&Ref::Blob(name))
+            };
+            if is_read {
+                return Err(self.overwritten(name, Ref::Blob(name)));
+            }
+        }
         Ok(())
     }
 
