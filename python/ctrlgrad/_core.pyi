@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, overload
 
 from ._host import Scope
-from .blobs import Gradient, Target
+from .blobs import CoreTargets, Gradient
 from .gradients import Makers
 
 __all__ = [
@@ -33,7 +33,7 @@ _Gradients = dict[Any, Any]
 @overload
 def backward(
     net: bytes,
-    ys: list[Target],
+    ys: CoreTargets,
     grads: _Gradients,
     makers: Makers | None,
     scope: Scope,
@@ -49,7 +49,7 @@ def backward(
 @overload
 def backward(
     net: list[bytes],
-    ys: list[Target],
+    ys: CoreTargets,
     grads: _Gradients,
     makers: Makers | None,
     scope: Scope,
@@ -97,7 +97,7 @@ _SparseEntry = tuple[
 
 def trace(
     ops: list[bytes],
-    ys: list[Target],
+    ys: CoreTargets,
     *,
     makers: Makers | None,
     scope: Scope,

@@ -7,7 +7,7 @@ not decode stands as surrogate escapes (PEP 383), on the way in and on the way o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from .errors import ArgumentError, UsageError
@@ -149,6 +149,10 @@ Target = tuple[str, Gradient, bool]
 """A target as the core takes it: its name, its given gradient, and whether the ones that it starts
 with without one are named in the name scope."""
 
+CoreTargets = Union[list[Target], tuple[bytes, Optional[bytes]]]
+"""Targets as the core takes them; or, where there is nothing special about them, two texts with all
+names and all gradients (nothing for none), a zero byte between each two."""
+
 GradientName = Union[BlobReference, GradientSlice]
 """A gradient in a map of gradients: the name of a dense one, or a sparse one."""
 
@@ -203,8 +207,6 @@ def targets_to_core(ys: object, in_scope: Callable[[object], bool] | None = None
 
     Raises UsageError, a TypeError as in Caffe2, if `ys` is neither list nor dict.
     """
-    if in_scope is None and (plain := _plain_targets(ys)) is not None:
-        return plain
     in_scope = in_scope or _nowhere
     if isinstance(ys, list):
         scopes = {text_of(y): in_scope(y) for y in ys}
@@ -224,16 +226,22 @@ def _nowhere(_: object) -> bool:
     return False
 
 
-def _plain_targets(ys: object) -> list[Target] | None:
-    """The same for targets that are as the core takes them, in loops that run in C; else None."""
-    if not isinstance(ys, dict) or not set(map(type, ys)) <= {str}:
-        return None
-    gradients = ys.values()
-    if not set(map(type, gradients)) <= {str, type(None)}:
-        return None
-    if not all(map(str.isascii, chain(ys, filter(None, gradients)))):
-        return None
-    return list(zip(ys, gradients, repeat(False)))
+def plain_targets(ys: object) -> CoreTargets:
+    """`ys` for a caller without name scopes: in two texts if it can be, which take loops in C only.
+
+    Raises what `targets_to_core` raises.
+    """
+    if not isinstance(ys, (list, dict)) or set(map(type, ys)) != {str}:
+        return targets_to_core(ys)
+    given: list[Any] = list(ys.values()) if isinstance(ys, dict) else []
+    if not set(map(type, given)) <= {str, type(None)} or "" in given:
+        return targets_to_core(ys)
+    names, gradients = "\0".join(ys), "\0".join([gradient or "" for gradient in given])
+    if not (names.isascii() and gradients.isascii()):
+        return targets_to_core(ys)
+    if names.count("\0") != len(ys) - 1 or gradients.count("\0") != max(len(given) - 1, 0):
+        return targets_to_core(ys)
+    return names.encode(), gradients.encode() if given else None
 
 
 def names_to_core(names: object, what: str) -> list[str]:

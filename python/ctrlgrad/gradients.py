@@ -23,12 +23,12 @@ from . import _core, _messages
 from ._gradient_map import GradientMap, empty_map
 from ._host import OURS, Host, Maker
 from .blobs import (
+    CoreTargets,
     Gradient,
     GradientSlice,
-    Target,
     gradients_to_core,
     names_to_core,
-    targets_to_core,
+    plain_targets,
 )
 from .errors import RefusedError, UsageError
 
@@ -114,7 +114,7 @@ def backward(
     grads = empty_map(OURS)
     ops = _core.backward(
         wire,
-        targets_to_core(ys),
+        plain_targets(ys),
         grads,
         makers,
         None,
@@ -147,7 +147,7 @@ def backward_bytes(
     grads: dict[str, str | tuple[str, str]] = {}
     ops = _core.backward(
         bytes(net),
-        targets_to_core(ys),
+        plain_targets(ys),
         grads,
         Makers.of(OURS),
         None,
@@ -207,11 +207,11 @@ class GradientRegistry:
         Raises what `backward` raises.
         """
         messages = _messages.operators_of(operators)
-        return of_operators(OURS, messages, targets_to_core(ys))
+        return of_operators(OURS, messages, plain_targets(ys))
 
 
 def of_operators(
-    host: Host, messages: list[Any], targets: list[Target], wires: list[bytes] | None = None
+    host: Host, messages: list[Any], targets: CoreTargets, wires: list[bytes] | None = None
 ) -> tuple[list[Any], GradientMap]:
     """The backward pass of operators; `wires` is their wire form where the caller needs it too."""
     cls = host.operator_class(messages)

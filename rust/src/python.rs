@@ -230,11 +230,35 @@ fn ops_of<'py>(ops: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
 }
 
 fn targets(ys: &Bound<'_, PyAny>) -> PyResult<Vec<Y>> {
+    if let Ok(texts) = ys.cast::<PyTuple>() {
+        let (names, gradients): (Bound<'_, PyBytes>, Option<Bound<'_, PyBytes>>) =
+            texts.extract()?;
+        return Ok(plain_targets(
+            names.as_bytes(),
+            gradients.as_ref().map(PyBytesMethods::as_bytes),
+        ));
+    }
     ys.try_iter()?
         .map(|y| {
             let (name, gradient, in_scope): (Bound<'_, PyAny>, Bound<'_, PyAny>, bool) =
                 y?.extract()?;
             Ok(Y { name: from_str(&name)?, gradient: from_gradient(&gradient)?, in_scope })
+        })
+        .collect()
+}
+
+/// Names, and gradients if there are any, with a zero byte between each two.
+fn plain_targets(names: &[u8], gradients: Option<&[u8]>) -> Vec<Y> {
+    let mut gradients = gradients.map(|gradients| gradients.split(|byte| *byte == 0));
+    let names = names.split(|byte| *byte == 0);
+    names
+        .map(|name| {
+            let gradient = gradients.as_mut().and_then(Iterator::next).unwrap_or_default();
+            let gradient = match gradient {
+                [] => Named::None,
+                gradient => Named::Dense(gradient.to_vec()),
+            };
+            Y { name: name.to_vec(), gradient, in_scope: false }
         })
         .collect()
 }

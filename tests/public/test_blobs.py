@@ -5,7 +5,8 @@ import pickle
 
 import ctrlgrad
 import pytest
-from ctrlgrad import BlobReference, GradientSlice
+from ctrlgrad import BlobReference, GradientSlice, _core, blobs
+from nets import net, op
 
 
 class Theirs:
@@ -108,3 +109,41 @@ def test_gradient_slice_is_a_pair():
     assert (sparse.indices, sparse.values) == tuple(sparse)
     assert pickle.loads(pickle.dumps(sparse)) == sparse
     assert GradientSlice(BlobReference("i"), BlobReference("v")) == sparse
+
+
+ODD_TARGETS = [
+    {"a": None, "b": "c"},
+    {"a": "c", "b": None},
+    {"b": None, "a": None},
+    ["a", "b"],
+    ["b", "a", "b"],
+    {"a": None},
+    {"a": ""},
+    {"a": "c\0d", "b": None},
+    {"a\0b": "c"},
+    ["a\0b"],
+    ["a", "nowhere"],
+    ["å"],
+    [""],
+    [],
+    {},
+]
+
+
+@pytest.mark.parametrize("ys", ODD_TARGETS, ids=repr)
+def test_targets_in_two_texts_are_the_same_targets(ys):
+    forward = net(op("Relu", "x", "a"), op("Relu", "x", "b"), op("Relu", "x", "a\0b"))
+    forward.op.add(type="Relu", input=["x"], output=["å"])
+    wire = forward.SerializeToString()
+
+    def answer(targets):
+        grads = {}
+        try:
+            return _core.backward(wire, targets, grads, None, None, known=True), list(grads.items())
+        except ctrlgrad.CtrlgradError as error:
+            return type(error), str(error)
+
+    assert answer(blobs.plain_targets(ys)) == answer(blobs.targets_to_core(ys))
+    plain = all(map(str.isascii, ys)) and not any("\0" in y for y in ys) and len(ys) > 0
+    if isinstance(ys, list) or all(ys[y] is None or ys[y] == "c" for y in ys):
+        assert isinstance(blobs.plain_targets(ys), tuple) == plain
