@@ -29,7 +29,7 @@ const LARGE: (usize, usize) = (3 << 20, 50_000);
 /// keeps.
 const HUGE: usize = 12 << 20;
 /// How many bytes a thread keeps, at the most.
-const MOST: usize = 96 << 20;
+const MOST: usize = 160 << 20;
 /// How many bytes of them are for writing.
 const MOST_WRITTEN: usize = 12 << 20;
 /// What a net inside a large one has used is kept for the next one even so, up to so many bytes.

@@ -21,7 +21,7 @@ pub fn verify<'a>(
     op_type: &dyn Fn(u32) -> &'a [u8],
     gradients: &[BlobGradient],
 ) -> Result<()> {
-    let mut play = Play::new(session, net.ops.len());
+    let mut play = Play::new(session, net.refs.len());
     for op in &net.ops {
         play.op(net, op).map_err(|error| match op.forward {
             Some(forward) => error.at(forward as usize, op_type(forward)),
@@ -73,9 +73,9 @@ enum Holds {
 }
 
 impl Holds {
-    fn new(session: &mut Session<'_, '_>, ops: usize) -> Self {
+    fn new(session: &mut Session<'_, '_>, blobs: usize) -> Self {
         let names = session.table.len();
-        if names > 16 * ops {
+        if names > 4 * blobs {
             return Holds::Few(Map::default());
         }
         let mut held = session.spare.held.pop().unwrap_or_default();
@@ -105,8 +105,8 @@ impl Holds {
 }
 
 impl<'p, 's, 'a> Play<'p, 's, 'a> {
-    fn new(session: &'p mut Session<'s, 'a>, ops: usize) -> Self {
-        let holds = Holds::new(session, ops);
+    fn new(session: &'p mut Session<'s, 'a>, blobs: usize) -> Self {
+        let holds = Holds::new(session, blobs);
         Self { session, holds }
     }
 
