@@ -184,9 +184,11 @@ def forward_to_bytes(operators: list[Any], is_bare: Callable[[Any], bool]) -> li
     """
     classes: set[Any] = set(map(type, operators))
     # protobuf spends a sixth to a quarter of the time on looking for fields that are missing.
-    write: Callable[[Any], bytes] = methodcaller("SerializePartialToString")
+    write: Callable[[Any], bytes]
     if len(classes) == 1:
         write = classes.pop().SerializePartialToString
+    else:
+        write = methodcaller("SerializePartialToString")
     if SILENT.isdisjoint([op.type for op in operators]):
         wires = _written(operators, write)
     else:
@@ -194,9 +196,9 @@ def forward_to_bytes(operators: list[Any], is_bare: Callable[[Any], bool]) -> li
             operators,
             lambda op: _outline(op) if op.type in SILENT and op.arg and is_bare(op) else write(op),
         )
-    suspects = [operators[at] for at in _core.may_lack_fields(wires)]
-    # protobuf itself says what is missing.
-    all_to_bytes([op for op in suspects if not op.IsInitialized()])
+    if suspects := _core.may_lack_fields(wires):
+        # protobuf itself says what is missing.
+        all_to_bytes([operators[at] for at in suspects if not operators[at].IsInitialized()])
     return wires
 
 

@@ -226,12 +226,16 @@ def _nowhere(_: object) -> bool:
     return False
 
 
+MANY = 8
+"""Fewer targets are not worth being put together."""
+
+
 def plain_targets(ys: object) -> CoreTargets:
-    """`ys` for a caller without name scopes: in two texts if it can be, which take loops in C only.
+    """`ys` for a caller without name scopes: many in two texts if it can be, by loops in C only.
 
     Raises what `targets_to_core` raises.
     """
-    if not isinstance(ys, (list, dict)) or set(map(type, ys)) != {str}:
+    if not isinstance(ys, (list, dict)) or len(ys) < MANY or set(map(type, ys)) != {str}:
         return targets_to_core(ys)
     given: list[Any] = list(ys.values()) if isinstance(ys, dict) else []
     if not set(map(type, given)) <= {str, type(None)} or "" in given:
