@@ -87,11 +87,11 @@ bench-count: build ## instructions of a call, beside those recorded (needs valgr
 
 bench-report: build ## all figures with their bars: speed, memory, growth (ten minutes beside Caffe2)
 	$(beside_caffe2)
-	$(BESIDE) benches/report.py
+	$(BESIDE) benches/report.py --upb $(BIN)/python
 
 performance: build ## measure as bench-report does, and write docs/performance.md and its picture
 	$(beside_caffe2)
-	$(BESIDE) benches/report.py --json docs/performance.json
+	$(BESIDE) benches/report.py --upb $(BIN)/python --json docs/performance.json
 	$(BIN)/python scripts/make_performance.py
 
 test-matrix: wheel ## the golden cases with each CPython and each protobuf, outside of this folder

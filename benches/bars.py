@@ -74,8 +74,18 @@ BYTES = [
     *_lines("do_wide:10000 if_wide:10000", "reference/bytes", 1000, 3000),
     *_lines("while:30000 if_shared_wide:3000", "reference/bytes", 2000, 5000),
     *_lines("big_args_copied:1000000", "reference/bytes", 40, 90),
+    *_lines("chain:1000 chain:10000 chain:100000", "bytes over scan + intern", 3, 2),
 ]
-"""Bytes in and out; times are microseconds for each forward operator."""
+"""Bytes in and out; times are microseconds for each forward operator.
+
+The base of the last lines is `support/base.rs`: each name of the net looked at once, in Rust.
+"""
+
+UPB = [
+    Line("upb chain:10000 messages", 1.5, 1.0),
+    Line("upb chain:10000 messages/floor", 2.6, 1.75),
+]
+"""Messages in and out with the newest protobuf, whose messages are made and read much faster."""
 
 MEMORY = [
     Line("chain:100000 bytes, KB an operator", 0.6, 0.4),
@@ -96,3 +106,5 @@ GROWTH = [
     Line("while_many: last of ten calls over the first", 1.1, 1.1),
 ]
 """How time grows, in bytes."""
+
+ALL = [*MESSAGES, *UPB, *BYTES, *MEMORY, *GROWTH]

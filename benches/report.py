@@ -1,18 +1,26 @@
 """All figures with their bars and goals, as a table.
 
-    python benches/report.py [--json FILE] [--from FILE]
+    python benches/report.py [--upb PYTHON] [--json FILE] [--from FILE]
 
-Takes ten minutes beside Caffe2; without it the lines against Caffe2 are left out. `--json` keeps
-the figures, `--from` shows figures that were kept.
+Takes ten minutes beside Caffe2; without it the lines against Caffe2 are left out. `--upb` names a
+Python in whose environment protobuf is upb, for the lines that speak of that. `--json` keeps the
+figures, `--from` shows figures that were kept.
 """
 
 import argparse
 import json
+import os
+import subprocess
+import sys
+import tempfile
 
 import bars
 import memory
 import scaling
 import speed
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BASED = [line.key.split()[0] for line in bars.BYTES if line.key.endswith(" over scan + intern")]
 
 
 def entries():
@@ -21,7 +29,7 @@ def entries():
     return list(dict.fromkeys(line.key.split()[0] for line in lines))
 
 
-def measured():
+def measured(upb):
     """key of a line -> figure."""
     found = {}
     keys = [line.key for line in [*bars.MESSAGES, *bars.BYTES]]
@@ -32,13 +40,50 @@ def measured():
         row = speed.one(family, int(size), 5, 5.0, with_reference=beside)
         found.update({"%s %s" % (entry, column): row[column] for column in row})
         print(entry, {k: round(v, 3) for k, v in row.items() if k in speed.COLUMNS}, flush=True)
+    for entry, costs in stages(BASED).items():
+        found.update({"%s stage %s" % (entry, stage): cost for stage, cost in costs.items()})
+        over = 1000 * found[entry + " bytes"] / costs["scan + intern alone"]
+        found[entry + " bytes over scan + intern"] = over
+    if upb:
+        found.update(with_upb(upb))
     return {**found, **memory.figures(), **scaling.figures()}
+
+
+def stages(nets):
+    """net -> stage -> nanoseconds for each operator, by the benchmark in Rust."""
+    with tempfile.TemporaryDirectory() as folder:
+        writer = [sys.executable, os.path.join(HERE, "write_nets.py"), folder, *nets]
+        paths = subprocess.run(writer, stdout=subprocess.PIPE, check=True, text=True).stdout.split()
+        bench = ["cargo", "bench", "--quiet", "--bench", "stages", "--", "--json", *paths]
+        shown = subprocess.run(bench, cwd=HERE, stdout=subprocess.PIPE, check=True, text=True).stdout
+    costs = [net["stages"] for net in json.loads(shown)]
+    return {
+        entry: {stage: cost["ns"] for stage, cost in stages.items()}
+        for entry, stages in zip(nets, costs)
+    }
+
+
+def with_upb(python):
+    """key of bars.UPB -> figure, measured in the environment of another Python."""
+    backend = "from google.protobuf.internal import api_implementation as a; print(a.Type())"
+    found = subprocess.run([python, "-c", backend], stdout=subprocess.PIPE, check=True, text=True)
+    if found.stdout.strip() != "upb":
+        print("%s has protobuf with the backend %s, not upb" % (python, found.stdout.strip()))
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "upb.json")
+        speed_py = os.path.join(HERE, "speed.py")
+        command = [python, speed_py, "--no-reference", "--json", path, "chain:10000"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        with open(path, encoding="utf-8") as file:
+            [row] = json.load(file)
+    return {line.key: row[line.key.split()[-1]] for line in bars.UPB}
 
 
 def table(found):
     """The lines as Markdown."""
     rows = ["| what | bar | goal | reached | |", "| --- | ---: | ---: | ---: | --- |"]
-    for line in [*bars.MESSAGES, *bars.BYTES, *bars.MEMORY, *bars.GROWTH]:
+    for line in bars.ALL:
         if line.key not in found:
             continue
         value = found[line.key]
@@ -57,6 +102,7 @@ def shown(value):
 
 def main():
     parse = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parse.add_argument("--upb", metavar="PYTHON")
     parse.add_argument("--json")
     parse.add_argument("--from", dest="kept")
     args = parse.parse_args()
@@ -64,7 +110,7 @@ def main():
         with open(args.kept, encoding="utf-8") as file:
             found = json.load(file)
     else:
-        found = {k: v for k, v in measured().items() if isinstance(v, (int, float))}
+        found = {k: v for k, v in measured(args.upb).items() if isinstance(v, (int, float))}
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:
             json.dump(found, out, indent=1)

@@ -22,7 +22,7 @@ FIGURES = ROOT / "docs" / "performance.json"
 PICTURE = ROOT / "docs" / "performance.svg"
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
-BEGIN, END = "<!-- figures: made by scripts/make_performance.py -->\n", "<!-- figures: end -->\n"
+BEGIN, END = "<!-- %s: made by scripts/make_performance.py -->\n", "<!-- %s: end -->\n"
 
 # Microseconds for each forward operator, by size; measured once, on a machine of like speed. Peers
 # make the backward graph of the same chain of FC and Relu; their own forward pass is not counted.
@@ -147,19 +147,47 @@ def few_lines(found):
     return "\n".join(rows)
 
 
-def with_table(path, table):
-    """The page with its table made anew."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + BEGIN + "\n" + table + "\n\n" + END + after
+# The net whose call the page takes apart, and what is to be said of the stages.
+TAKEN_APART = "chain:10000"
+STAGES = {
+    "scan": "the wire format is read in place, nothing is copied",
+    "intern": "a name is hashed once, whatever is made of it later",
+    "versions": "",
+    "walk": "regular operators take a way of their own",
+    "verify": "the answer is played through by its final names",
+    "emit": "from the last byte to the first: lengths are known when they are written",
+    "names": "what the dict is made of",
+    "rest": "",
+}
+
+
+def stages(found):
+    """The table of the stages of a call."""
+    costs = {stage: found["%s stage %s" % (TAKEN_APART, stage)] for stage in STAGES}
+    rows = ["| stage | ns | |", "| --- | ---: | --- |"]
+    rows += ["| %s | %.0f | %s |" % (stage, costs[stage], words) for stage, words in STAGES.items()]
+    python = 1000 * found[TAKEN_APART + " bytes"] - found[TAKEN_APART + " stage whole call"]
+    words = "two texts for each entry, two entries for each operator"
+    rows.append("| the dict in Python | %.0f | %s |" % (python, words))
+    return "\n".join(rows)
+
+
+def with_table(page, name, table):
+    """A page with the table between two marks made anew."""
+    begin, end = BEGIN % name, END % name
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    return before + begin + "\n" + table + "\n\n" + end + after
 
 
 def pages(found):
     """path -> what is to stand there."""
+    page, readme = PAGE.read_text(encoding="utf-8"), README.read_text(encoding="utf-8")
+    page = with_table(with_table(page, "stages", stages(found)), "figures", report.table(found))
     return {
         PICTURE: picture(found),
-        PAGE: with_table(PAGE, report.table(found)),
-        README: with_table(README, few_lines(found)),
+        PAGE: page,
+        README: with_table(readme, "figures", few_lines(found)),
     }
 
 

@@ -155,6 +155,11 @@ impl<'a> Bindings<'a> {
         self.numbers[k]
     }
 
+    /// Whether a number is that of an input.
+    pub fn is_input(&self, number: u32) -> bool {
+        (number as usize) < self.inputs
+    }
+
     /// The number of the outer blob that an inner one is, if it is bound.
     pub fn number_of(&self, inner: BlobId) -> Option<u32> {
         self.by_inner.get(&inner).copied()

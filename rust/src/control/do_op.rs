@@ -97,13 +97,12 @@ fn check_kept(
     if matter.is_empty() {
         return Ok(());
     }
-    let listed: Set<BlobId> = walk.net.inputs(op).iter().copied().collect();
-    let is_kept = |outer| {
-        let number = bindings.number_of_outer(outer);
-        number.is_some_and(|number| !incoming[number as usize].is_none())
+    let is_lost = |outer: &BlobId| {
+        let number = bindings.number_of_outer(*outer);
+        let lost = |number| !bindings.is_input(number) && !incoming[number as usize].is_none();
+        matter.contains(outer) && number.is_some_and(lost)
     };
-    let mut outputs = seeds.iter().map(|seed| seed.output);
-    match outputs.find(|blob| matter.contains(blob) && !listed.contains(blob) && is_kept(*blob)) {
+    match seeds.iter().map(|seed| seed.output).find(is_lost) {
         Some(blob) if !walk.lenient => Err(unlisted(walk, "Do", blob)),
         _ => Ok(()),
     }
