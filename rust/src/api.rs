@@ -95,6 +95,9 @@ pub struct Gradients {
     lengths: Vec<([u32; 3], bool)>,
 }
 
+/// How much memory is made ready at a time.
+const PAGE: usize = 1 << 12;
+
 impl Gradients {
     pub(crate) fn clear(&mut self) {
         self.used = 0;
@@ -110,8 +113,8 @@ impl Gradients {
     fn push(&mut self, (first, second): (&[u8], &[u8])) -> u32 {
         let length = first.len() + second.len();
         if self.text.len() - self.used < length {
-            let room = (2 * self.text.len()).max(self.used + length).max(256);
-            self.text.resize(room, 0);
+            // Page by page: what is reserved beyond is no memory in use.
+            self.text.resize(self.used + length + PAGE, 0);
         }
         let (front, back) = self.text[self.used..][..length].split_at_mut(first.len());
         copy_short(front, first);

@@ -246,7 +246,8 @@ pub fn with_session<R>(
     let mut memory = Memory { bump, table, values, places, answer, spare, served: size };
     memory.bump.reset();
     if memory.spare.is_large || memory.bytes() > MOST {
-        memory = Memory { served: size, ..Memory::default() };
+        let spare = Spare { is_large: true, ..Spare::default() };
+        memory = Memory { served: size, spare, ..Memory::default() };
     }
     KEPT.set(Some(Box::new(memory)));
     result
@@ -269,7 +270,9 @@ pub fn take_back_gradients(mut gradients: Gradients) {
 
 fn take_back(put: impl FnOnce(&mut Spare<'static>)) {
     let Some(mut memory) = KEPT.take() else { return };
-    put(&mut memory.spare);
+    if !memory.spare.is_large {
+        put(&mut memory.spare);
+    }
     if memory.bytes() <= MOST {
         KEPT.set(Some(memory));
     }
