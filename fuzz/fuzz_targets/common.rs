@@ -46,13 +46,15 @@ pub fn ask(
     let options = Options { known: false, no_grad, wrt };
     match api::backward(Forward::Net(net), &ys, &options, &Scope::default(), &mut NoHook) {
         Ok(answer) => {
-            walk_net(answer.ops.written(), 0);
+            let mut ops = vec![0; answer.ops.position()];
+            answer.ops.put_together(net, &mut ops);
+            walk_net(&ops, 0);
             let gradients = answer
                 .gradients
                 .iter()
                 .map(|(b, f, s)| (b.to_vec(), f.to_vec(), s.map(<[u8]>::to_vec)))
                 .collect();
-            Ok((answer.ops.written().to_vec(), gradients))
+            Ok((ops, gradients))
         }
         Err(error) => {
             let text = error.to_string();

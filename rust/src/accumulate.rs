@@ -56,7 +56,6 @@ impl<'a> Walk<'_, '_, 'a> {
         let place = self.ssa.versions[version.index()].place as usize;
         self.found[place].gradient = sum;
         self.found[place].version = version;
-        self.remember(sum);
         self.producers.settle(version);
         Ok(())
     }

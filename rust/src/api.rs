@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backward::{self, check_orphans, Target};
 use crate::blobs::{BlobId, BlobTable};
-use crate::emit::Emitter;
+use crate::emit::{Emitter, LENT_FROM};
 use crate::error::{shown_name, Error, Kind, Result};
 use crate::few::Map;
 use crate::gradient::{BlobGradient, Gradient, GradientNet, Ref};
@@ -75,7 +75,8 @@ pub struct Options {
 
 /// A backward pass.
 pub struct Backward {
-    /// The gradient operators: a serialized `NetDef` that holds nothing else.
+    /// The gradient operators: a serialized `NetDef` that holds nothing else. The forward net, where it
+    /// is one message, lends large fields to it.
     pub ops: Writer,
     /// The gradients of blobs, in the order in which the walk met them.
     pub gradients: Gradients,
@@ -166,7 +167,7 @@ fn pass<'a>(
         BlobGradient { blob, gradient: found.gradient, came_in }
     }));
     if !options.no_grad.is_empty() {
-        let wanted = outcome.handed_out.iter().copied();
+        let wanted = gradients.iter().flat_map(|found| found.gradient.parts());
         keep_only(&mut outcome.net, wanted, session.values.len());
     }
     if let Some(wrt) = &options.wrt {
@@ -180,9 +181,10 @@ fn pass<'a>(
     let mut gradient_net = session.spare.take_back(outcome);
     let op_type = |op: u32| net.ops()[op as usize].view.op_type;
     verify(session, &gradient_net, &op_type, &gradients)?;
+    let expected = expected_bytes(&net, forward);
     session.spare.take_back_read(net);
     drop_idle_copies(session, &mut gradient_net);
-    let ops = emit(session, &gradient_net, 3 * forward.size() + 64);
+    let ops = emit(session, &gradient_net, forward, expected);
     session.spare.take_back_written(gradient_net);
     let named = names(session, &gradients);
     gradients.clear();
@@ -237,10 +239,28 @@ pub(crate) fn targets(session: &mut Session<'_, '_>, ys: &[Y]) -> Result<Vec<Tar
     Ok(targets)
 }
 
-fn emit<'a>(session: &mut Session<'_, 'a>, net: &GradientNet<'a>, expected: usize) -> Writer {
+/// How much there may be to write: gradient operators have some three times the blobs of their forward
+/// operator, and its arguments, unless these are lent.
+fn expected_bytes(net: &Net<'_>, forward: Forward<'_>) -> usize {
+    let sizes = net.ops().iter().map(|op| op.view.bytes.len());
+    64 + match forward {
+        Forward::Net(_) => sizes.map(|size| 3 * (size.min(LENT_FROM) + 4)).sum::<usize>(),
+        Forward::Ops(_) => sizes.map(|size| size + 2 * (size.min(LENT_FROM) + 4)).sum(),
+    }
+}
+
+fn emit<'a>(
+    session: &mut Session<'_, 'a>,
+    net: &GradientNet<'a>,
+    forward: Forward<'a>,
+    expected: usize,
+) -> Writer {
     let mut writer = std::mem::take(&mut session.spare.writer);
     writer.reserve(expected);
     let mut emitter = Emitter::new(writer, &mut session.values, &mut session.table);
+    if let Forward::Net(bytes) = forward {
+        emitter = emitter.lending(bytes);
+    }
     emitter.net_ops(net);
     emitter.writer
 }

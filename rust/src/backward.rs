@@ -52,8 +52,6 @@ pub struct Outcome<'a> {
     found: Vec<Found>,
     /// The places of blobs with a gradient, in the order in which they were met.
     order: Vec<u32>,
-    /// All that was a gradient of something, at some time.
-    pub handed_out: Vec<Ref>,
     /// The producers of each version.
     pub producers: Producers,
     gets: Vec<Gradient>,
@@ -63,8 +61,8 @@ pub struct Outcome<'a> {
 impl<'a> Outcome<'a> {
     /// The gradient net, and the memory of all else.
     pub(crate) fn into_parts(self) -> (GradientNet<'a>, WalkMemory) {
-        let Self { net, ssa, found, order, handed_out, producers, gets, written_by } = self;
-        (net, WalkMemory { ssa, found, producers, order, handed_out, gets, written_by })
+        let Self { net, ssa, found, order, producers, gets, written_by } = self;
+        (net, WalkMemory { ssa, found, producers, order, gets, written_by })
     }
 
     /// The blobs that have a gradient in the end, in the order in which the walk met them.
@@ -99,7 +97,6 @@ pub struct Walk<'w, 's, 'a> {
     pub(crate) found: Vec<Found>,
     pub(crate) producers: Producers,
     order: Vec<u32>,
-    pub(crate) handed_out: Vec<Ref>,
     pub(crate) around: &'w Surroundings,
     /// The first value of this walk; earlier ones are others' to overwrite.
     pub(crate) first_value: u32,
@@ -136,8 +133,8 @@ pub fn backward<'a>(
     for op in (0..net.ops().len()).rev() {
         walk.step(op).map_err(|error| error.at(op, net.ops()[op].view.op_type))?;
     }
-    let Walk { ssa, out: net, found, producers, order, handed_out, gets, written_by, .. } = walk;
-    Ok(Outcome { net, ssa, found, order, handed_out, producers, gets, written_by })
+    let Walk { ssa, out: net, found, producers, order, gets, written_by, .. } = walk;
+    Ok(Outcome { net, ssa, found, order, producers, gets, written_by })
 }
 
 /// A `StopGradient` whose output nobody reads stops nothing: its author meant it to be in place.
@@ -179,15 +176,8 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         let mut places = Vec::with_capacity(targets.len());
         let blobs = targets.iter().map(|target| target.blob);
         let table_len = session.table.len();
-        let WalkMemory {
-            ssa,
-            mut found,
-            mut producers,
-            mut order,
-            handed_out,
-            gets,
-            mut written_by,
-        } = session.spare.walk();
+        let WalkMemory { ssa, mut found, mut producers, mut order, gets, mut written_by } =
+            session.spare.walk();
         let mut out = session.spare.gradient_net();
         let ssa = ssa.play(net, &mut session.places, table_len, blobs, |place| places.push(place));
         session.values.reserve(net.blobs().len());
@@ -204,7 +194,6 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             devices: RefCell::default(),
             gets,
             order,
-            handed_out,
             out,
             shared: Map::default(),
             taken_up: Set::default(),
@@ -263,14 +252,6 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         // Without a gradient the version stays: it tells which version had the last one.
         let version = if gradient.is_none() { found.version } else { version };
         *found = Found { gradient, version, known: true };
-        self.remember(gradient);
-    }
-
-    /// Keeps a gradient for the answer, whatever is left out of it.
-    pub(crate) fn remember(&mut self, gradient: Gradient) {
-        if !self.around.no_gradient.is_empty() {
-            self.handed_out.extend(gradient.parts());
-        }
     }
 
     /// One forward operator: its gradient operators, then the sums that it completes.

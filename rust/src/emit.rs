@@ -11,12 +11,17 @@ use crate::wire::{fields, Value, Writer};
 /// Fields of an operator, by number.
 type Pasted<'a> = SmallVec<[(u32, &'a [u8]); 8]>;
 
+/// Fields of so many bytes are lent, if they can be, rather than written.
+pub const LENT_FROM: usize = 1 << 12;
+
 /// Writes gradient operators.
 pub struct Emitter<'e, 'a> {
     /// Holds what has been written.
     pub writer: Writer,
     values: &'e mut Values,
     table: &'e mut BlobTable<'a>,
+    /// The forward net, if large fields of it need not be written.
+    lender: &'a [u8],
     /// The forward operator that was pasted from last, from which number on, and what of it.
     pasted: (&'a [u8], u32, Pasted<'a>),
 }
@@ -24,7 +29,13 @@ pub struct Emitter<'e, 'a> {
 impl<'e, 'a> Emitter<'e, 'a> {
     /// An emitter that puts its answer in front of what `writer` holds.
     pub fn new(writer: Writer, values: &'e mut Values, table: &'e mut BlobTable<'a>) -> Self {
-        Self { writer, values, table, pasted: (&[], 0, SmallVec::new()) }
+        Self { writer, values, table, lender: &[], pasted: (&[], 0, SmallVec::new()) }
+    }
+
+    /// The same, but large fields that come from `net` are lent.
+    #[must_use]
+    pub fn lending(self, net: &'a [u8]) -> Self {
+        Self { lender: net, ..self }
     }
 
     /// Writes the operators as the `op` fields of a net.
@@ -104,7 +115,10 @@ impl<'e, 'a> Emitter<'e, 'a> {
             (*bytes, *from) = (forward, first);
         }
         for (_, raw) in found.iter().rev() {
-            self.writer.bytes(raw);
+            match place_in(self.lender, raw) {
+                Some(range) if raw.len() >= LENT_FROM => self.writer.lend(range),
+                _ => self.writer.bytes(raw),
+            }
         }
     }
 
@@ -214,6 +228,13 @@ impl<'e, 'a> Emitter<'e, 'a> {
             }
         });
     }
+}
+
+/// Where a field stands in a text, if it is a piece of it.
+fn place_in(text: &[u8], field: &[u8]) -> Option<std::ops::Range<usize>> {
+    let start = field.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    let end = start.checked_add(field.len())?;
+    (end <= text.len()).then_some(start..end)
 }
 
 /// An empty name stays empty: the reference lengthens only names that there are.

@@ -12,7 +12,7 @@ use bumpalo::Bump;
 use crate::api::{Forward, Gradients};
 use crate::backward::{Found, Outcome};
 use crate::blobs::{BlobTable, TableMemory};
-use crate::gradient::{BlobGradient, Body, ControlArg, Gradient, GradientNet, Ref, Values};
+use crate::gradient::{BlobGradient, Body, ControlArg, Gradient, GradientNet, Values};
 use crate::makers::words::Answer;
 use crate::net::Net;
 use crate::producers::Producers;
@@ -68,7 +68,6 @@ pub struct WalkMemory {
     pub(crate) found: Vec<Found>,
     pub(crate) producers: Producers,
     pub(crate) order: Vec<u32>,
-    pub(crate) handed_out: Vec<Ref>,
     pub(crate) gets: Vec<Gradient>,
     pub(crate) written_by: Vec<u32>,
 }
@@ -185,7 +184,6 @@ impl WalkMemory {
         self.found.clear();
         self.producers.clear();
         self.order.clear();
-        self.handed_out.clear();
         self.gets.clear();
         self.written_by.clear();
     }
@@ -195,7 +193,6 @@ impl WalkMemory {
             + self.producers.bytes()
             + room(&self.found)
             + room(&self.order)
-            + room(&self.handed_out)
             + room(&self.gets)
             + room(&self.written_by)
     }

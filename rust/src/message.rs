@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use crate::error::{Error, Result};
-use crate::wire::{fields, packed_varints, Field, Value};
+use crate::wire::{fields, last_payload, packed_varints, Field, Value};
 
 /// Field numbers of `NetDef`.
 pub mod net {
@@ -208,19 +208,13 @@ impl<'a> ArgRef<'a> {
 
     /// Fails where the bytes are no argument; the other readers pass over what is malformed.
     pub fn check(&self) -> Result<()> {
-        self.fields().try_for_each(|field| field.map(drop))
+        self.checked_name().map(drop)
     }
 
     /// The argument's name, as [`ArgRef::name`] gives it; fails where the bytes are no argument.
     pub fn checked_name(&self) -> Result<&'a [u8]> {
-        let mut name: &[u8] = &[];
-        for field in self.fields() {
-            let field = field?;
-            if let (arg::NAME, Value::Bytes(text)) = (field.number, field.value) {
-                name = text;
-            }
-        }
-        Ok(name)
+        let (name, well_formed) = last_payload(self.bytes, arg::NAME);
+        well_formed.map(|()| name.unwrap_or_default())
     }
 
     fn well_formed(&self) -> impl Iterator<Item = Field<'a>> {
@@ -229,8 +223,7 @@ impl<'a> ArgRef<'a> {
 
     /// The argument's name, empty where none is set.
     pub fn name(&self) -> &'a [u8] {
-        let names = self.well_formed().filter(|field| field.number == arg::NAME);
-        names.filter_map(|field| payload(&field)).last().unwrap_or_default()
+        last_payload(self.bytes, arg::NAME).0.unwrap_or_default()
     }
 
     /// The field `i`, `None` where it is not set.

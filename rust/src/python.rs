@@ -328,7 +328,14 @@ fn backward<'py>(
     let answer = run(py, size, makers, |hook| api::backward(forward, &ys, &options, &scope, hook))?;
     let Backward { ops: written, gradients } = answer;
     let ops = match handed {
-        Handed::Net(_) => PyBytes::new(py, written.written()).into_any(),
+        Handed::Net(_) if written.is_whole() => PyBytes::new(py, written.written()).into_any(),
+        Handed::Net(net) => {
+            let fill = |to: &mut [u8]| {
+                written.put_together(net.as_bytes(), to);
+                Ok(())
+            };
+            PyBytes::new_with(py, written.position(), fill)?.into_any()
+        }
         Handed::Ops(_) => pieces(py, written.written())?.into_any(),
     };
     take_back_ops(written);

@@ -217,6 +217,5 @@ impl Walk<'_, '_, '_> {
                 producer.made = Some(copy);
             }
         });
-        self.handed_out.push(Ref::Value(copy));
     }
 }

@@ -4,6 +4,8 @@
 //! view; [`Writer`] builds a message from its last byte to its first, so that every length is known
 //! when it is written and nested messages cost no second pass.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 
 /// Protobuf's own limit on nested groups; nothing in the schema uses groups at all.
@@ -98,6 +100,41 @@ impl<'a> Fields<'a> {
             self.rest = &[];
         }
         Some(field)
+    }
+}
+
+/// The last length-delimited field of that number, as far as the bytes are well-formed; and whether all
+/// are. An argument may hold millions of numbers, so whatever else there is it passes over in a hurry.
+pub fn last_payload(bytes: &[u8], number: u32) -> (Option<&[u8]>, Result<()>) {
+    let mut rest = bytes;
+    let mut last = None;
+    loop {
+        let short = match *rest {
+            [] => return (last, Ok(())),
+            [tag @ 0x08..0x80, ref tail @ ..] => match (tag & 7, tail) {
+                (
+                    0,
+                    [0..0x80, tail @ ..] | [_, 0..0x80, tail @ ..] | [_, _, 0..0x80, tail @ ..],
+                )
+                | (5, [_, _, _, _, tail @ ..]) => Some(tail),
+                (2, [length @ 0..0x80, tail @ ..]) if u32::from(tag >> 3) != number => {
+                    tail.get(usize::from(*length)..)
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(tail) = short {
+            rest = tail;
+            continue;
+        }
+        match read_field(&mut rest) {
+            Ok(Field { number: found, value: Value::Bytes(payload), .. }) if found == number => {
+                last = Some(payload);
+            }
+            Ok(_) => {}
+            Err(error) => return (last, Err(error)),
+        }
     }
 }
 
@@ -228,6 +265,10 @@ pub struct Writer {
     /// Filled from its end; what lies before `start` is free.
     buffer: Vec<u8>,
     start: usize,
+    /// What is not written but taken from elsewhere in the end, and how many bytes of the buffer stand
+    /// behind it.
+    lent: Vec<(Range<usize>, usize)>,
+    lent_bytes: usize,
 }
 
 impl Writer {
@@ -243,9 +284,39 @@ impl Writer {
         self.buffer.len()
     }
 
-    /// How many bytes have been written.
+    /// How many bytes have been written, or lent.
     pub fn position(&self) -> usize {
-        self.buffer.len() - self.start
+        self.buffer.len() - self.start + self.lent_bytes
+    }
+
+    /// Puts a range of some other text in front of what has been written, without a look at it:
+    /// [`Writer::put_together`] copies it to where it is to be at last.
+    pub fn lend(&mut self, range: Range<usize>) {
+        self.lent_bytes += range.len();
+        self.lent.push((range, self.buffer.len() - self.start));
+    }
+
+    /// Whether nothing has been lent.
+    pub fn is_whole(&self) -> bool {
+        self.lent.is_empty()
+    }
+
+    /// Writes all to `to`, which has room for [`Writer::position`] bytes. `lender` is the text that
+    /// ranges of have been lent.
+    pub fn put_together(&self, lender: &[u8], mut to: &mut [u8]) {
+        let mut put = |bytes: &[u8]| {
+            let (front, rest) = std::mem::take(&mut to).split_at_mut(bytes.len());
+            front.copy_from_slice(bytes);
+            to = rest;
+        };
+        let mut own = &self.buffer[self.start..];
+        for (range, behind) in self.lent.iter().rev() {
+            let (before, rest) = own.split_at(own.len() - behind);
+            put(before);
+            put(&lender[range.clone()]);
+            own = rest;
+        }
+        put(own);
     }
 
     /// Puts `bytes` in front of what has been written.
@@ -266,7 +337,7 @@ impl Writer {
 
     #[cold]
     fn grow(&mut self, wanted: usize) {
-        let written = self.position();
+        let written = self.buffer.len() - self.start;
         let capacity = (self.buffer.len() * 2).max(written + wanted).max(256);
         let mut larger = vec![0; capacity];
         larger[capacity - written..].copy_from_slice(&self.buffer[self.start..]);
@@ -340,10 +411,13 @@ impl Writer {
     /// Forgets what has been written and keeps the memory.
     pub fn clear(&mut self) {
         self.start = self.buffer.len();
+        self.lent.clear();
+        self.lent_bytes = 0;
     }
 
-    /// What has been written.
+    /// What has been written, where nothing has been lent.
     pub fn written(&self) -> &[u8] {
+        debug_assert!(self.is_whole(), "what is lent has to be put in between");
         &self.buffer[self.start..]
     }
 }
@@ -380,6 +454,50 @@ mod tests {
 
     fn numbers(message: &[u8]) -> Vec<u32> {
         fields(message).map(|field| field.expect("well-formed").number).collect()
+    }
+
+    #[test]
+    fn a_look_for_one_field_sees_what_a_look_at_all_sees() {
+        let mut state = 7_u32;
+        for length in (0..24).cycle().take(200_000) {
+            let bytes: Vec<u8> = (0..length)
+                .map(|_| {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    // Mostly small, so that tags and lengths make sense.
+                    (state >> if state & 0x300 == 0 { 24 } else { 28 }) as u8
+                })
+                .collect();
+            let found: Vec<_> = fields(&bytes).collect();
+            let (last, checked) = last_payload(&bytes, 1);
+            assert_eq!(checked.is_ok(), found.iter().all(Result::is_ok), "{bytes:?}");
+            let mut named = found.iter().flatten().filter_map(|field| match field.value {
+                Value::Bytes(payload) if field.number == 1 => Some(payload),
+                _ => None,
+            });
+            assert_eq!(last, named.next_back(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_lent_comes_to_its_place() {
+        let lender = b"0123456789";
+        let (mut lent, mut written) = (Writer::default(), Writer::default());
+        for (own, range) in
+            [(&b"last"[..], 2..5), (b"", 0..10), (b"in the middle", 9..9), (b"", 4..5)]
+        {
+            lent.bytes(own);
+            written.bytes(own);
+            let at = lent.position();
+            lent.lend(range.clone());
+            written.bytes(&lender[range]);
+            lent.close(1, at);
+            written.close(1, at);
+        }
+        let mut together = vec![0; lent.position()];
+        lent.put_together(lender, &mut together);
+        assert_eq!(together, written.written());
+        lent.clear();
+        assert!(lent.is_whole() && lent.position() == 0);
     }
 
     #[test]

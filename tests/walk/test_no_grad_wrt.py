@@ -449,3 +449,18 @@ def test_no_grad_has_the_numbers_of_stop_gradient(data):
         want, _ = play.gradients(like, given_feeds, ys)
         same = {blob: value for blob, value in want.items() if blob not in names}
         assert got == pytest.approx({b: v for b, v in same.items() if "_stopped_" not in b})
+
+
+def test_no_ones_are_left_for_a_target_that_nothing_needs():
+    body = net(op("Sin", "a", "h"), op("Tanh", "b", "a"))
+    scoped = op(
+        "Do",
+        "a b ws",
+        "a h ws",
+        net=body,
+        inner_blobs=[b"a", b"b", b"h"],
+        outer_blobs_idx=[0, 1, 3],
+    )
+    forward = net(op("Sin", "a", "x"), op("CreateScope", "", "ws"), scoped)
+    assert [each.type for each in backward(forward, ["a"]).ops] == ["ConstantFill", "Do"]
+    assert backward(forward, ["a"], no_grad=["b"]).ops == []
