@@ -496,7 +496,13 @@ impl<'a> GradientNet<'a> {
     ) {
         let short = |range: Range<usize>| range.start as u32..range.end as u32;
         let (inputs, outputs) = (short(inputs), short(outputs));
-        self.ops.extend(std::iter::once_with(|| GradientOp { op_type, inputs, outputs, forward, body }));
+        self.ops.extend(std::iter::once_with(|| GradientOp {
+            op_type,
+            inputs,
+            outputs,
+            forward,
+            body,
+        }));
     }
 
     /// Appends the operators of another net.

@@ -12,22 +12,65 @@ use crate::few::Map;
 use crate::gradient::{Gradient, Ref};
 use crate::ssa::VersionId;
 
-/// Versions that need one gradient, in the order in which they came to it.
+/// Versions that need one gradient. It is one nearly always, so that one takes no memory of its own.
+pub(crate) enum Holders {
+    One(VersionId),
+    Several(Box<Turns>),
+}
+
+/// Several versions, in the order in which they came to the gradient.
 #[derive(Default)]
-pub(crate) struct Holders {
+pub(crate) struct Turns {
     turns: Map<VersionId, u32>,
     next: u32,
 }
 
-impl Holders {
+impl Turns {
     fn push(&mut self, version: VersionId) {
         self.turns.or_insert_with(version, || self.next);
         self.next += 1;
     }
+}
+
+impl Holders {
+    fn push(&mut self, version: VersionId) {
+        match self {
+            Holders::One(own) if *own == version => {}
+            Holders::One(own) => {
+                let mut turns = Turns::default();
+                turns.push(*own);
+                turns.push(version);
+                *self = Holders::Several(Box::new(turns));
+            }
+            Holders::Several(turns) => turns.push(version),
+        }
+    }
+
+    /// Takes a version out and says whether there is none left.
+    fn remove(&mut self, version: VersionId) -> bool {
+        match self {
+            Holders::One(own) => *own == version,
+            Holders::Several(turns) => {
+                turns.turns.remove(&version);
+                turns.turns.is_empty()
+            }
+        }
+    }
+
+    fn any(&self, mut is_it: impl FnMut(VersionId) -> bool) -> bool {
+        match self {
+            Holders::One(own) => is_it(*own),
+            Holders::Several(turns) => turns.turns.keys().any(|version| is_it(*version)),
+        }
+    }
 
     fn in_order(self) -> impl Iterator<Item = VersionId> {
-        let mut turns: SmallVec<[(u32, VersionId); 2]> =
-            self.turns.iter().map(|(version, turn)| (*turn, *version)).collect();
+        let mut turns: SmallVec<[(u32, VersionId); 2]> = match self {
+            Holders::One(own) => [(0, own)].into_iter().collect(),
+            Holders::Several(turns) => {
+                turns.turns.iter().map(|(version, turn)| (*turn, *version)).collect()
+            }
+        };
         turns.sort_unstable_by_key(|(turn, _)| *turn);
         turns.into_iter().map(|(_, version)| version)
     }
@@ -38,16 +81,19 @@ impl Walk<'_, '_, '_> {
     pub(crate) fn share(&mut self, gradient: Gradient, version: VersionId) {
         for part in gradient.parts() {
             if let Ref::Value(value) = part {
-                let name = self.session.values.nominal(value);
-                self.shared.or_insert_with(name, Holders::default).push(version);
+                self.hold(self.session.values.nominal(value), version);
             }
         }
+    }
+
+    fn hold(&mut self, name: BlobId, version: VersionId) {
+        self.shared.or_insert_with(name, || Holders::One(version)).push(version);
     }
 
     /// Whether anybody but operator `op` still needs the gradient in the blob called `name`.
     pub(crate) fn is_needed_by_others(&self, op: usize, name: BlobId) -> bool {
         self.shared.get(&name).is_some_and(|holders| {
-            holders.turns.keys().any(|version| {
+            holders.any(|version| {
                 let writer = self.ssa.versions[version.index()].writer();
                 writer.is_none_or(|writer| (writer as usize) < op)
             })
@@ -80,11 +126,8 @@ impl Walk<'_, '_, '_> {
             }
             for part in found.gradient.parts() {
                 let name = self.session.values.nominal_ref(part);
-                if let Some(holders) = self.shared.get_mut(&name) {
-                    holders.turns.remove(&version);
-                    if holders.turns.is_empty() {
-                        self.shared.remove(&name);
-                    }
+                if self.shared.get_mut(&name).is_some_and(|holders| holders.remove(version)) {
+                    self.shared.remove(&name);
                 }
             }
         }
@@ -124,7 +167,7 @@ impl Walk<'_, '_, '_> {
         for version in holders.in_order() {
             let holder = self.ssa.versions[version.index()];
             if Some(version) == target || holder.writer() == Some(op as u32) {
-                self.shared.or_insert_with(name, Holders::default).push(version);
+                self.hold(name, version);
                 continue;
             }
             let is_pending = holder.writer().is_none_or(|writer| (writer as usize) < op);
