@@ -100,7 +100,7 @@ pub struct Walk<'w, 's, 'a> {
     pub(crate) producers: Producers,
     order: Vec<u32>,
     pub(crate) handed_out: Vec<Ref>,
-    pub(crate) around: &'w Surroundings,
+    pub(crate) around: &'w Surroundings<'w>,
     /// The first value of this walk; earlier ones are others' to overwrite.
     pub(crate) first_value: u32,
     /// A single operator without the net around it: nothing is known of versions then.
@@ -128,7 +128,7 @@ pub fn backward<'a>(
     session: &mut Session<'_, 'a>,
     net: &Net<'a>,
     targets: &[Target],
-    around: &Surroundings,
+    around: &Surroundings<'_>,
 ) -> Result<Outcome<'a>> {
     session.check_depth()?;
     check_orphans(&session.table, net, &around.read_outside)?;
@@ -174,7 +174,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         session: &'w mut Session<'s, 'a>,
         net: &'w Net<'a>,
         targets: &[Target],
-        around: &'w Surroundings,
+        around: &'w Surroundings<'w>,
     ) -> Self {
         let mut places = Vec::with_capacity(targets.len());
         let blobs = targets.iter().map(|target| target.blob);

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::few::{Map, Set};
 use crate::gradient::{Body, Gradient, GradientNet, Ref, ValueId};
 use crate::message::NetRef;
+use crate::session::Session;
 use crate::surroundings::Surroundings;
 
 use super::seeds::Seed;
@@ -30,34 +31,26 @@ pub struct Branch<'a> {
 impl<'a> Branch<'a> {
     /// Differentiates a net, starting from `seeds`.
     pub fn differentiate(
-        walk: &mut Walk<'_, '_, 'a>,
-        op: usize,
+        session: &mut Session<'_, 'a>,
         forward: NetRef<'a>,
-        seeds: &[Seed],
-        indifferent: Set<BlobId>,
+        seeds: impl Iterator<Item = Seed>,
+        around: &Surroundings<'_>,
     ) -> Result<Self> {
-        let net = walk.session.spare.net().filled(forward.ops(), &mut walk.session.table)?;
+        let net = session.spare.net().filled(forward.ops(), &mut session.table)?;
         let targets: Vec<Target> = seeds
-            .iter()
             .map(|seed| Target {
                 blob: seed.output,
                 gradient: Some(Gradient::Dense(seed.gradient)),
                 in_scope: false,
             })
             .collect();
-        let first_value = walk.session.values.len();
-        let around = Surroundings {
-            read_outside: walk.net.outputs(op).to_vec(),
-            no_gradient: Set::default(),
-            indifferent,
-            matter: walk.matter_inside(op, &net, Some),
-        };
-        let outcome = backward(walk.session, &net, &targets, &around)?;
+        let first_value = session.values.len();
+        let outcome = backward(session, &net, &targets, around)?;
         let incoming = outcome.incoming().collect();
         let final_gradients =
             outcome.gradients().map(|(blob, found)| (blob, found.gradient)).collect();
-        walk.session.spare.take_back_read(net);
-        let net = walk.session.spare.take_back(outcome);
+        session.spare.take_back_read(net);
+        let net = session.spare.take_back(outcome);
         let reads = OnceCell::new();
         Ok(Self { forward, net, incoming, final_gradients, first_value, reads })
     }

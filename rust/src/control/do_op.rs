@@ -1,5 +1,7 @@
 //! The gradient of a Do: a Do that takes up the workspace of the forward one.
 
+use std::cell::OnceCell;
+
 use crate::backward::{backward, Target, Walk};
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
@@ -40,17 +42,20 @@ pub(super) fn differentiate<'a>(
     }
     let indifferent = walk.indifferent_before(op);
     let inside = |outer: &BlobId| bindings.inner(*outer);
+    let (session, sight) = walk.apart();
+    let matter = OnceCell::new();
+    let matters = |blob| {
+        let outer = bindings.outer(blob);
+        let matter = || matter.get_or_init(|| sight.matter_inside(op));
+        outer.is_some_and(|outer| matter().contains(&outer))
+    };
     let around = Surroundings {
-        read_outside: walk.net.outputs(op).iter().filter_map(inside).collect(),
+        read_outside: sight.net.outputs(op).iter().filter_map(inside).collect(),
         indifferent: indifferent.iter().filter_map(inside).collect(),
         no_gradient: Set::default(),
-        matter: walk
-            .matter_inside(op, &body, |blob| bindings.outer(blob))
-            .iter()
-            .filter_map(inside)
-            .collect(),
+        matters: Some(&matters),
     };
-    let outcome = backward(walk.session, &body, &targets, &around)?;
+    let outcome = backward(session, &body, &targets, &around)?;
     // Where it does not matter, the gradient of a later version is handed on, as in the reference.
     let incoming: Map<BlobId, Gradient> = outcome
         .gradients()
@@ -96,14 +101,15 @@ fn check_kept(
     seeds: &[Seed],
     incoming: &Map<BlobId, Gradient>,
 ) -> Result<()> {
-    let matter = walk.matter_before(op);
-    if matter.is_empty() {
-        return Ok(());
-    }
-    let listed: Set<BlobId> = walk.net.inputs(op).iter().copied().collect();
+    let (matter, listed) = (OnceCell::new(), OnceCell::<Set<BlobId>>::new());
+    let matters = |blob| matter.get_or_init(|| walk.matter_before(op)).contains(&blob);
+    let is_listed = |blob| {
+        let inputs = || walk.net.inputs(op).iter().copied().collect();
+        listed.get_or_init(inputs).contains(&blob)
+    };
     let is_kept = |outer| bindings.inner(outer).is_some_and(|blob| incoming.contains_key(&blob));
     let mut outputs = seeds.iter().map(|seed| seed.output);
-    match outputs.find(|blob| matter.contains(blob) && !listed.contains(blob) && is_kept(*blob)) {
+    match outputs.find(|blob| is_kept(*blob) && !is_listed(*blob) && matters(*blob)) {
         Some(blob) if !walk.lenient => Err(unlisted(walk, "Do", blob)),
         _ => Ok(()),
     }

@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::few::{Map, Set};
 use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::helpers::{int_argument, ints_argument};
-
 use crate::ssa::VersionId;
+use crate::surroundings::Surroundings;
 
 use super::branch::{Branch, Outputs};
 use super::seeds::{seeds, set_apart, Seed};
@@ -35,12 +35,20 @@ pub(super) fn differentiate<'a>(
     let else_net = net_argument(walk, args, "else_net")?;
     set_apart(walk, op, &mut seeds, &Set::default());
     let indifferent = walk.indifferent_before(op);
-    let then_branch = Branch::differentiate(walk, op, then_net, &seeds, indifferent.clone())?;
-    let else_branch = match else_net {
-        Some(net) => Some(Branch::differentiate(walk, op, net, &seeds, indifferent.clone())?),
-        None => None,
+    let (session, sight) = walk.apart();
+    let matter = OnceCell::new();
+    let matters = |blob| matter.get_or_init(|| sight.matter_inside(op)).contains(&blob);
+    let around = Surroundings {
+        read_outside: sight.net.outputs(op).to_vec(),
+        no_gradient: Set::default(),
+        indifferent,
+        matters: Some(&matters),
     };
-    let mut join = Join::new(walk, op, seeds, [Some(then_branch), else_branch]);
+    let mut branch = |net| Branch::differentiate(session, net, seeds.iter().copied(), &around);
+    let then_branch = Some(branch(then_net)?);
+    let else_branch = else_net.map(branch).transpose()?;
+    let indifferent = around.indifferent;
+    let mut join = Join::new(walk, op, seeds, [then_branch, else_branch]);
     join.indifferent = indifferent;
     let gradients = join.inputs()?;
     join.local_zeros()?;
@@ -164,7 +172,9 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         if self.walk.lenient {
             return Ok(());
         }
-        let matter = self.walk.matter_before(self.op);
+        let matter = OnceCell::new();
+        let matters =
+            |blob| matter.get_or_init(|| self.walk.matter_before(self.op)).contains(&blob);
         for side in [0, 1] {
             let incoming: Vec<BlobId> = match &self.sides[side] {
                 Some(branch) => branch.incoming.iter().map(|(blob, _)| *blob).collect(),
@@ -173,7 +183,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             for blob in incoming.into_iter().filter(|blob| !self.versions.contains_key(blob)) {
                 let is_lost = match self.state(side, blob) {
                     State::Zero => false,
-                    State::Free(_) if self.seeds.contains_key(&blob) => matter.contains(&blob),
+                    State::Free(_) if self.seeds.contains_key(&blob) => matters(blob),
                     _ => true,
                 };
                 if is_lost {

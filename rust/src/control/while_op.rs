@@ -4,6 +4,8 @@
 //! one turn made to where the next one starts from. A blob that every turn reads collects its
 //! gradient over the turns.
 
+use std::cell::OnceCell;
+
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
@@ -12,7 +14,9 @@ use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead,
 use crate::makers::{self, Entry};
 use crate::message::NetRef;
 use crate::net::Net;
+use crate::session::Session;
 use crate::ssa::VersionId;
+use crate::surroundings::Surroundings;
 
 use super::branch::{Branch, Outputs};
 use super::seeds::{apart, seeds, Seed};
@@ -80,13 +84,21 @@ fn differentiate_body<'a>(
     for written in body.outputs(0) {
         indifferent.remove(written);
     }
-    let (loops, again) = (walk.session.loops, walk.session.again);
+    let (session, sight) = walk.apart();
+    let matter = OnceCell::new();
+    let matters = |blob| matter.get_or_init(|| sight.matter_inside(op)).contains(&blob);
+    let around = Surroundings {
+        read_outside: sight.net.outputs(op).to_vec(),
+        no_gradient: Set::default(),
+        indifferent,
+        matters: Some(&matters),
+    };
+    let (loops, again) = (session.loops, session.again);
     loop {
-        let inside: Vec<Seed> = starts
+        let inside = starts
             .iter()
-            .map(|start| Seed { output: start.blob, gradient: Ref::Value(start.value) })
-            .collect();
-        let branch = Branch::differentiate(walk, op, forward, &inside, indifferent.clone())?;
+            .map(|start| Seed { output: start.blob, gradient: Ref::Value(start.value) });
+        let branch = Branch::differentiate(session, forward, inside, &around)?;
         let started: Set<BlobId> = starts.iter().map(|start| start.blob).collect();
         let written: Set<BlobId> = body.outputs(0).iter().copied().collect();
         let incoming = branch.incoming.iter().map(|(blob, _)| *blob);
@@ -94,20 +106,20 @@ fn differentiate_body<'a>(
             .filter(|blob| turns_again && written.contains(blob) && !started.contains(blob))
             .collect();
         if carried.is_empty() {
-            walk.session.again = again;
+            session.again = again;
             return Ok((starts, branch));
         }
         // Loops inside of loops would each do their work again: the product is kept in bounds.
-        walk.session.again *= 2;
-        if walk.session.again > MOST_AGAIN {
-            return Err(too_entangled(walk, carried[0]));
+        session.again *= 2;
+        if session.again > MOST_AGAIN {
+            return Err(too_entangled(session, carried[0]));
         }
-        walk.session.loops = loops;
+        session.loops = loops;
         for blob in carried {
-            let gradient = walk.session.table.gradient(blob);
-            let suffix = [b"_", walk.session.table.name(gradient), b"_DEDUP"].concat();
-            let name = walk.session.table.suffixed(blob, &suffix);
-            starts.push(Start { blob, behind: None, value: walk.session.values.add(name) });
+            let gradient = session.table.gradient(blob);
+            let suffix = [b"_", session.table.name(gradient), b"_DEDUP"].concat();
+            let name = session.table.suffixed(blob, &suffix);
+            starts.push(Start { blob, behind: None, value: session.values.add(name) });
         }
     }
 }
@@ -115,17 +127,17 @@ fn differentiate_body<'a>(
 /// How often, at the most, the body of a loop inside of loops is differentiated again.
 const MOST_AGAIN: u32 = 1 << 10;
 
-fn too_entangled(walk: &Walk<'_, '_, '_>, blob: BlobId) -> Error {
+fn too_entangled(session: &Session<'_, '_>, blob: BlobId) -> Error {
     Error::new(
         Kind::Inexpressible,
         format!(
             "{:?} goes from turn to turn in loops inside of loops, and gets its gradient by way of too \
              many other blobs that do",
-            walk.session.shown(blob)
+            session.shown(blob)
         ),
     )
     .hint("make the blobs that go from turn to turn targets, with gradients of zeros")
-    .blob(walk.session.table.name(blob))
+    .blob(session.table.name(blob))
 }
 
 /// The body must be a single Do that makes a new workspace for each turn.
@@ -362,12 +374,16 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         if self.walk.lenient {
             return Ok(());
         }
-        let matter = self.walk.matter_before(self.op);
+        let matter = OnceCell::new();
+        let matters =
+            |blob: &BlobId| matter.get_or_init(|| self.walk.matter_before(self.op)).contains(blob);
+        let is_listed = |blob: &BlobId| self.versions.contains_key(blob);
         let is_seed: Set<BlobId> = self.starts.iter().map(|start| start.blob).collect();
-        let kept = self.starts.iter().map(|start| start.blob).filter(|blob| matter.contains(blob));
+        let kept = self.starts.iter().map(|start| start.blob);
+        let kept = kept.filter(|blob| !is_listed(blob) && matters(blob));
         let read = self.branch.incoming.iter().map(|(blob, _)| *blob);
-        let read = read.filter(|blob| !is_seed.contains(blob));
-        match read.chain(kept).find(|blob| !self.versions.contains_key(blob)) {
+        let read = read.filter(|blob| !is_seed.contains(blob) && !is_listed(blob));
+        match read.chain(kept).next() {
             None => Ok(()),
             Some(blob) => Err(unlisted(self.walk, "While", blob)),
         }
