@@ -367,12 +367,6 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         .versions(needed, present))
     }
 
-    /// The versions of the inputs of an operator.
-    pub(crate) fn input_versions(&self, op: usize) -> Map<BlobId, VersionId> {
-        let places = self.net.input_places(op);
-        self.net.inputs(op).iter().copied().zip(self.ssa.at[places].iter().copied()).collect()
-    }
-
     /// A blob that operator `op` read as `version`, to be read for its shape alone.
     ///
     /// What has worked on it in place since has left its shape as it was.

@@ -116,12 +116,4 @@ impl<'s, 'a> Walk<'_, 's, 'a> {
     pub(crate) fn matter_before(&self, op: usize) -> Set<BlobId> {
         self.sight().matter_before(op)
     }
-
-    /// The blobs of operator `op` that have been there before it, as far as the net tells.
-    pub(crate) fn known_before(&self, op: usize) -> Set<BlobId> {
-        let outputs = self.net.output_places(op);
-        let written = outputs.filter(|place| self.ssa.number(self.ssa.at[*place]) > 0);
-        let written = written.map(|place| self.net.blobs()[place]);
-        self.net.inputs(op).iter().copied().chain(written).collect()
-    }
 }

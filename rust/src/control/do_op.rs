@@ -12,8 +12,9 @@ use crate::gradient::{
 use crate::surroundings::Surroundings;
 
 use super::bindings::{broken, Bindings};
+use super::listed::Listed;
 use super::seeds::{seeds, set_apart, Seed};
-use super::{unlisted, Arguments, Listed};
+use super::{unlisted, Arguments};
 
 /// Behind the inner name of an output: its gradient, inside.
 const INNER_GRADIENT: &[u8] = b"/_DO_OPERATOR_INNER_GRAD_";
@@ -227,12 +228,12 @@ impl WayIn {
     }
 
     /// Checks the outer blobs that are read, seen from the net around the Do.
-    fn checked(mut self, walk: &Walk<'_, '_, '_>, op: usize) -> Result<Self> {
-        let versions = walk.input_versions(op);
-        let listed = Listed::new(walk, op, &versions);
+    fn checked(mut self, walk: &mut Walk<'_, '_, '_>, op: usize) -> Result<Self> {
+        let listed = Listed::new(walk, op);
         for part in &mut self.inputs {
             *part = super::outer_read(walk, op, &listed, *part)?;
         }
+        listed.done(walk);
         Ok(self)
     }
 }

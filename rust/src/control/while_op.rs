@@ -15,12 +15,12 @@ use crate::makers::{self, Entry};
 use crate::message::NetRef;
 use crate::net::Net;
 use crate::session::Session;
-use crate::ssa::VersionId;
 use crate::surroundings::Surroundings;
 
 use super::branch::{Branch, Outputs};
+use super::listed::Listed;
 use super::seeds::{apart, seeds, Seed};
-use super::{control_error, net_argument, outer_read, unlisted, Arguments, Listed};
+use super::{control_error, net_argument, outer_read, unlisted, Arguments};
 
 /// The name of the net that ends the gradient loop; its condition blob is named after it.
 const CONDITION_NET: &[u8] = b"gradient_loop_cond_net";
@@ -225,7 +225,7 @@ fn check_turns<'a>(
     }
     let Some((workspace, written)) = body.outputs(0).split_last() else { return Ok(()) };
     let written: Set<BlobId> = written.iter().copied().collect();
-    let changing = branch.reads().iter().find_map(|part| match *part {
+    let changing = branch.reads(&mut walk.session.seen).iter().find_map(|part| match *part {
         Ref::Blob(blob) if blob != *workspace && written.contains(&blob) => Some(blob),
         _ => None,
     });
@@ -282,8 +282,8 @@ struct Loop<'l, 'w, 's, 'a> {
     /// Operators behind the body's gradient in each turn.
     tail: GradientNet<'a>,
     looks_at: Vec<Ref>,
-    /// The versions of the inputs.
-    versions: Map<BlobId, VersionId>,
+    /// The blobs that the While lists.
+    listed: Listed,
 }
 
 impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
@@ -295,16 +295,17 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         starts: Vec<Start>,
         branch: Branch<'a>,
     ) -> Self {
-        let versions = walk.input_versions(op);
+        let listed = Listed::new(walk, op);
+        let outputs = Outputs::new(walk);
         Self {
             walk,
             op,
             workspace,
             turns_again,
-            versions,
+            listed,
             starts,
             branch,
-            outputs: Outputs::default(),
+            outputs,
             carried: Vec::new(),
             zero_starts: Vec::new(),
             zeros: Vec::new(),
@@ -363,8 +364,8 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
             self.carried.push((start, value));
         }
         self.settle_seeds(&gradients);
-        self.push()?;
         let inputs = self.walk.net.inputs(self.op);
+        self.push()?;
         Ok(inputs.iter().map(|blob| gradients.get(blob).copied().unwrap_or_default()).collect())
     }
 
@@ -377,7 +378,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         let matter = OnceCell::new();
         let matters =
             |blob: &BlobId| matter.get_or_init(|| self.walk.matter_before(self.op)).contains(blob);
-        let is_listed = |blob: &BlobId| self.versions.contains_key(blob);
+        let is_listed = |blob: &BlobId| self.listed.read(*blob).is_some();
         let is_seed: Set<BlobId> = self.starts.iter().map(|start| start.blob).collect();
         let kept = self.starts.iter().map(|start| start.blob);
         let kept = kept.filter(|blob| !is_listed(blob) && matters(blob));
@@ -429,7 +430,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
     fn forgotten(&mut self, blob: BlobId, start: ValueId) -> ValueId {
         let name = self.walk.session.table.gradient(blob);
         let value = self.outputs.named(self.walk, name);
-        let version = self.versions.get(&blob).copied();
+        let version = self.listed.read(blob);
         let shape = version.map(|version| self.walk.shape(self.op, version));
         let like = match shape {
             None => Ref::Blob(blob),
@@ -466,13 +467,13 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         }
     }
 
-    fn push(&mut self) -> Result<()> {
-        let this = self;
+    fn push(self) -> Result<()> {
+        let mut this = self;
         let op = this.op;
         let values = &this.walk.session.values;
         let starts = this.carried.iter().map(|(start, _)| values.canonical(Ref::Value(*start)));
         let changes: Vec<Ref> = starts.chain(this.branch.changes()).collect();
-        this.walk.protect_outputs(op, &this.outputs.order, &changes);
+        this.walk.protect_outputs(op, this.outputs.order(), &changes);
         let head = NetHead::of(this.branch.forward, "_grad");
         let condition = this.condition_name();
         let net_name = this.walk.session.table.name(condition);
@@ -501,23 +502,24 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         }
         this.fill(&zeros)?;
 
-        let mut inputs = vec![Ref::Value(cond)];
-        let mut met = Set::default();
-        let listed = Listed::new(this.walk, op, &this.versions);
-        for part in this.branch.reads().iter() {
+        let reads = this.branch.reads(&mut this.walk.session.seen);
+        let mut inputs = Vec::with_capacity(1 + reads.len() + zeros.len());
+        inputs.push(Ref::Value(cond));
+        this.walk.session.seen.begin();
+        for part in reads {
             let mut part = this.walk.session.values.canonical(*part);
             if part == workspace {
                 this.walk.check_workspace(op, this.workspace)?;
                 this.walk.check_empty_before(op, this.workspace)?;
             } else {
-                part = outer_read(this.walk, op, &listed, part)?;
+                part = outer_read(this.walk, op, &this.listed, part)?;
             }
-            if met.insert(part) {
+            if this.walk.session.seen.insert(part) {
                 inputs.push(part);
             }
         }
         let sums = zeros.iter().map(|(_, value)| Ref::Value(*value));
-        inputs.extend(sums.filter(|sum| met.insert(*sum)));
+        inputs.extend(sums.filter(|sum| this.walk.session.seen.insert(*sum)));
         let mut loop_net = std::mem::take(&mut this.branch.net);
         loop_net.append(std::mem::take(&mut this.tail));
         let cond_head = NetHead {
@@ -536,15 +538,16 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
             changes,
             looks_at: std::mem::take(&mut this.looks_at),
         };
-        let outputs = std::mem::take(&mut this.outputs.order);
+        this.listed.done(this.walk);
+        let outputs = this.outputs.done(this.walk);
         this.walk.push_control(op, b"While", inputs, outputs, control);
         Ok(())
     }
 
     fn fill(&mut self, zeros: &[(BlobId, ValueId)]) -> Result<()> {
         for (blob, value) in zeros {
-            let like = match self.versions.get(blob) {
-                Some(version) => self.walk.shape(self.op, *version)?,
+            let like = match self.listed.read(*blob) {
+                Some(version) => self.walk.shape(self.op, version)?,
                 None => Ref::Blob(*blob),
             };
             self.walk.out.fill(like, 0.0, *value, false, None, Some(self.op as u32));
