@@ -81,7 +81,7 @@ pub struct Session<'s, 'a> {
     pub hook: &'s mut dyn Hook,
     /// Scratch space for playing nets.
     pub places: Places,
-    /// Scratch space for the outputs of control flow, by name.
+    /// Scratch space for names of gradients that go into control flow or come out of it.
     pub outputs: Places,
     /// Scratch space for lists of what is read.
     pub seen: Seen,

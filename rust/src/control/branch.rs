@@ -47,9 +47,9 @@ impl<'a> Branch<'a> {
             .collect();
         let first_value = session.values.len();
         let outcome = backward(session, &net, &targets, around)?;
-        let incoming = outcome.incoming().collect();
-        let final_gradients =
-            outcome.gradients().map(|(blob, found)| (blob, found.gradient)).collect();
+        let incoming = in_room(outcome.incoming());
+        let gradients = outcome.gradients();
+        let final_gradients = in_room(gradients.map(|(blob, found)| (blob, found.gradient)));
         session.spare.take_back_read(net);
         let net = session.spare.take_back(outcome);
         let reads = OnceCell::new();
@@ -69,7 +69,7 @@ impl<'a> Branch<'a> {
 
     fn find_reads(&self, seen: &mut Seen) -> Vec<Ref> {
         seen.begin();
-        let mut read = Vec::new();
+        let mut read = Vec::with_capacity(self.net.refs.len());
         for op in &self.net.ops {
             let inputs = self.net.inputs(op).iter().filter(|part| !self.makes(**part));
             read.extend(inputs.copied().filter(|part| seen.insert(*part)));
@@ -103,6 +103,14 @@ impl<'a> Branch<'a> {
     }
 }
 
+/// What comes of an iterator, in a list with room for as much as may come.
+fn in_room<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let (least, most) = items.size_hint();
+    let mut list = Vec::with_capacity(most.unwrap_or(least));
+    list.extend(items);
+    list
+}
+
 /// The number of a workspace under whose name a value is written as well.
 const WORKSPACE: u32 = u32::MAX;
 
@@ -115,11 +123,12 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// No outputs yet.
-    pub fn new(walk: &mut Walk<'_, '_, '_>) -> Self {
+    /// No outputs of the gradient of operator `op` yet.
+    pub fn new(walk: &mut Walk<'_, '_, '_>, op: usize) -> Self {
         let mut places = std::mem::take(&mut walk.session.outputs);
         places.begin(walk.session.table.len());
-        Self { places, order: Vec::new() }
+        // Most inputs get a gradient, and there may be workspaces.
+        Self { places, order: Vec::with_capacity(walk.net.inputs(op).len() + 2) }
     }
 
     /// Takes in all that a net writes. Values of one name become one value of the operator.

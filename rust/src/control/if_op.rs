@@ -124,7 +124,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         sides: [Option<Branch<'a>>; 2],
     ) -> Self {
         let listed = Listed::new(walk, op);
-        let mut outputs = Outputs::new(walk);
+        let mut outputs = Outputs::new(walk, op);
         for branch in sides.iter().flatten() {
             outputs.take(walk, branch);
         }
@@ -581,6 +581,9 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         for (tail, copies, kept) in
             [(&mut then_tail, then_copies, then_kept), (&mut else_tail, else_copies, else_kept)]
         {
+            if copies.is_empty() && kept.is_empty() {
+                continue;
+            }
             let mut first = self.side_by_side(copies);
             for (from, to) in kept {
                 first.copy(from, to, false, None, None);
@@ -592,7 +595,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         let mut args = Vec::with_capacity(2);
         let then_forward = then_branch.as_ref().map(|branch| branch.forward);
         if let Some(mut branch) = then_branch {
-            branch.net.append(then_tail);
+            close(&mut branch.net, then_tail);
             args.push(ControlArg::Net(
                 "then_net",
                 NetHead::of(branch.forward, "_grad"),
@@ -601,7 +604,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         }
         match (else_branch, then_forward) {
             (Some(mut branch), _) => {
-                branch.net.append(else_tail);
+                close(&mut branch.net, else_tail);
                 args.push(ControlArg::Net(
                     "else_net",
                     NetHead::of(branch.forward, "_grad"),
@@ -619,5 +622,12 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         let outputs = self.outputs.done(self.walk);
         self.walk.push_control(op, b"If", inputs, outputs, control);
         Ok(())
+    }
+}
+
+/// Closes a side. Most end as they are.
+fn close<'a>(net: &mut GradientNet<'a>, tail: GradientNet<'a>) {
+    if !tail.ops.is_empty() {
+        net.append(tail);
     }
 }

@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
-use crate::few::{Map, Set};
+use crate::few::Set;
 use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::makers::{self, Entry};
 use crate::message::NetRef;
@@ -296,7 +296,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         branch: Branch<'a>,
     ) -> Self {
         let listed = Listed::new(walk, op);
-        let outputs = Outputs::new(walk);
+        let outputs = Outputs::new(walk, op);
         Self {
             walk,
             op,
@@ -315,58 +315,67 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
     }
 
     fn finish(mut self) -> Result<Vec<Gradient>> {
-        let incoming: Map<BlobId, Gradient> = self.branch.incoming.iter().copied().collect();
         let is_seed: Set<BlobId> = self.starts.iter().map(|start| start.blob).collect();
-        let mut gradients = Map::with_room(incoming.len());
         self.check_unlisted()?;
+
+        let incoming = self.branch.incoming.clone();
+        let numbers: Vec<usize> =
+            incoming.iter().map(|(blob, _)| self.listed.number(*blob)).collect();
+        // By number of the blob: the gradient that comes out of a turn, and the one before the loop.
+        let mut of_turn = vec![Gradient::None; self.listed.len()];
+        let mut gradients = of_turn.clone();
 
         // Summands first: what a net writes is taken in under the names that there are by then.
         let mut collected = Vec::new();
-        for (blob, gradient) in self.branch.incoming.clone() {
+        for ((blob, gradient), number) in incoming.into_iter().zip(numbers) {
+            of_turn[number] = gradient;
             if is_seed.contains(&blob) {
                 continue;
             }
             if !self.turns_again && matches!(gradient, Gradient::Dense(_)) {
-                gradients.insert(blob, gradient);
+                gradients[number] = gradient;
             } else {
-                collected.push((blob, self.collect(blob, gradient)));
+                collected.push((number, self.collect(blob, gradient)));
             }
         }
         self.outputs.take(self.walk, &self.branch);
-        for gradient in gradients.values_mut() {
+        for gradient in &mut gradients {
             *gradient = gradient.map(|part| self.walk.session.values.canonical(part));
         }
-        for (blob, sum) in collected {
-            gradients.insert(blob, Gradient::Dense(Ref::Value(sum)));
+        for (number, sum) in collected {
+            gradients[number] = Gradient::Dense(Ref::Value(sum));
             self.outputs.insert(self.walk.session.values.nominal(sum), sum);
         }
         for Start { blob, behind, value: start } in self.starts.clone() {
-            let value = match (incoming.get(&blob), behind) {
-                (Some(Gradient::Dense(part)), Some(behind)) if *part == Ref::Value(start) => {
-                    gradients.insert(blob, Gradient::Dense(behind));
+            let number = self.listed.number(blob);
+            gradients.resize(self.listed.len(), Gradient::None);
+            let turn = of_turn.get(number).copied().unwrap_or_default();
+            let value = match (turn, behind) {
+                (Gradient::Dense(part), Some(behind)) if part == Ref::Value(start) => {
+                    gradients[number] = Gradient::Dense(behind);
                     continue;
                 }
-                (Some(Gradient::Dense(Ref::Value(value))), _)
-                    if self.branch.makes(Ref::Value(*value)) =>
-                {
+                (Gradient::Dense(Ref::Value(value)), _) if self.branch.makes(Ref::Value(value)) => {
                     let session = &mut *self.walk.session;
-                    let name = session.values.provisional(*value, &mut session.table);
+                    let name = session.values.provisional(value, &mut session.table);
                     self.outputs.named(self.walk, name)
                 }
-                (Some(Gradient::None) | None, Some(behind)) if !self.turns_again => {
-                    gradients.insert(blob, Gradient::Dense(behind));
+                (Gradient::None, Some(behind)) if !self.turns_again => {
+                    gradients[number] = Gradient::Dense(behind);
                     continue;
                 }
-                (Some(Gradient::None) | None, _) => self.forgotten(blob, start),
-                (Some(_), _) => return Err(self.sparse_between_turns(blob)),
+                (Gradient::None, _) => self.forgotten(blob, start),
+                _ => return Err(self.sparse_between_turns(blob)),
             };
-            gradients.insert(blob, Gradient::Dense(Ref::Value(value)));
+            gradients[number] = Gradient::Dense(Ref::Value(value));
             self.carried.push((start, value));
         }
         self.settle_seeds(&gradients);
-        let inputs = self.walk.net.inputs(self.op);
+        let inputs = self.walk.net.inputs(self.op).iter();
+        let numbers = inputs.filter_map(|blob| self.listed.find(*blob));
+        let answer = numbers.map(|number| gradients[number]).collect();
         self.push()?;
-        Ok(inputs.iter().map(|blob| gradients.get(blob).copied().unwrap_or_default()).collect())
+        Ok(answer)
     }
 
     /// With no turn at all an output keeps its value, and a blob that a turn reads gets a gradient:
@@ -447,7 +456,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
 
     /// Decides which seeds can be used as they are. A loop writes into those that are carried; so
     /// what others need, or what another blob of the loop is called, is copied first.
-    fn settle_seeds(&mut self, gradients: &Map<BlobId, Gradient>) {
+    fn settle_seeds(&mut self, gradients: &[Gradient]) {
         let mut taken = Set::with_room(self.starts.len());
         let carried: Set<ValueId> = self.carried.iter().map(|(start, _)| *start).collect();
         for Start { blob, behind, value } in self.starts.clone() {
@@ -456,7 +465,8 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
                 continue;
             };
             let name = self.walk.session.values.nominal_ref(behind);
-            let is_handed_on = gradients.get(&blob) == Some(&Gradient::Dense(behind));
+            let gradient = self.listed.find(blob).map(|number| gradients[number]);
+            let is_handed_on = gradient == Some(Gradient::Dense(behind));
             let clashes = !taken.insert(name)
                 || self.outputs.writes(name)
                 || (carried.contains(&value) && self.walk.is_needed_by_others(self.op, name));
