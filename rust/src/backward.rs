@@ -16,7 +16,7 @@ use crate::memory::WalkMemory;
 use crate::net::Net;
 use crate::producers::{Origin, Producer, Producers};
 use crate::session::Session;
-use crate::sharing::Holders;
+use crate::sharing::Shared;
 use crate::ssa::{Ssa, VersionId};
 use crate::surroundings::Surroundings;
 
@@ -110,7 +110,7 @@ pub struct Walk<'w, 's, 'a> {
     /// The gradients that the caller gives to that single operator.
     given: Vec<Gradient>,
     /// By name: who else needs the gradient that the blob of that name holds.
-    pub(crate) shared: Map<BlobId, Holders>,
+    pub(crate) shared: Shared,
     /// Versions of workspace blobs whose writer has a gradient that takes the workspace up again.
     pub(crate) taken_up: Set<VersionId>,
     /// By version of a workspace blob: how far down from it all others have been taken up.
@@ -206,7 +206,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             order,
             handed_out,
             out,
-            shared: Map::default(),
+            shared: Shared::with_room(targets.len()),
             taken_up: Set::default(),
             checked: Map::default(),
             first_value: session.values.len(),

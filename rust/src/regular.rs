@@ -77,7 +77,7 @@ impl Walk<'_, '_, '_> {
         for &slot in planned.writes {
             let Slot::GI(k) = slot else { return None };
             let name = self.session.table.gradient(*inputs.get(k as usize)?);
-            if names.iter().any(|(_, other)| *other == name) || self.shared.contains_key(&name) {
+            if names.iter().any(|(_, other)| *other == name) || self.shared.contains(name) {
                 return None;
             }
             names.push((k, name));
