@@ -16,7 +16,7 @@ use crate::memory::WalkMemory;
 use crate::net::Net;
 use crate::producers::{Origin, Producer, Producers};
 use crate::session::Session;
-use crate::sharing::Holders;
+use crate::sharing::Shared;
 use crate::ssa::{Ssa, VersionId};
 use crate::surroundings::Surroundings;
 
@@ -97,7 +97,7 @@ pub struct Walk<'w, 's, 'a> {
     pub(crate) found: Vec<Found>,
     pub(crate) producers: Producers,
     order: Vec<u32>,
-    pub(crate) around: &'w Surroundings,
+    pub(crate) around: &'w Surroundings<'w>,
     /// The first value of this walk; earlier ones are others' to overwrite.
     pub(crate) first_value: u32,
     /// A single operator without the net around it: nothing is known of versions then.
@@ -107,7 +107,7 @@ pub struct Walk<'w, 's, 'a> {
     /// The gradients that the caller gives to that single operator.
     given: Vec<Gradient>,
     /// By name: who else needs the gradient that the blob of that name holds.
-    pub(crate) shared: Map<BlobId, Holders>,
+    pub(crate) shared: Shared,
     /// Versions of workspace blobs whose writer has a gradient that takes the workspace up again.
     pub(crate) taken_up: Set<VersionId>,
     /// By version of a workspace blob: how far down from it all others have been taken up.
@@ -125,7 +125,7 @@ pub fn backward<'a>(
     session: &mut Session<'_, 'a>,
     net: &Net<'a>,
     targets: &[Target],
-    around: &Surroundings,
+    around: &Surroundings<'_>,
 ) -> Result<Outcome<'a>> {
     session.check_depth()?;
     check_orphans(&session.table, net, &around.read_outside)?;
@@ -171,7 +171,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         session: &'w mut Session<'s, 'a>,
         net: &'w Net<'a>,
         targets: &[Target],
-        around: &'w Surroundings,
+        around: &'w Surroundings<'w>,
     ) -> Self {
         let mut places = Vec::with_capacity(targets.len());
         let blobs = targets.iter().map(|target| target.blob);
@@ -195,7 +195,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
             gets,
             order,
             out,
-            shared: Map::default(),
+            shared: Shared::with_room(targets.len()),
             taken_up: Set::default(),
             checked: Map::default(),
             first_value: session.values.len(),
@@ -345,12 +345,6 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         .hint("write to a blob of another name instead of overwriting this one")
         .blob(self.session.table.name(blob))
         .versions(needed, present))
-    }
-
-    /// The versions of the inputs of an operator.
-    pub(crate) fn input_versions(&self, op: usize) -> Map<BlobId, VersionId> {
-        let places = self.net.input_places(op);
-        self.net.inputs(op).iter().copied().zip(self.ssa.at[places].iter().copied()).collect()
     }
 
     /// A blob that operator `op` read as `version`, to be read for its shape alone.

@@ -23,6 +23,7 @@ mod producers;
 mod registered;
 mod regular;
 mod rename;
+pub mod seen;
 pub mod session;
 mod sharing;
 pub mod slice;

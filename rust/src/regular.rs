@@ -80,7 +80,7 @@ impl Walk<'_, '_, '_> {
             let Slot::GI(k) = slot else { return false };
             let Some(&input) = inputs.get(k as usize) else { return false };
             let name = self.session.table.gradient(input);
-            if names.iter().any(|(_, other)| *other == name) || self.shared.contains_key(&name) {
+            if names.iter().any(|(_, other)| *other == name) || self.shared.contains(name) {
                 return false;
             }
             names.push((k, name));

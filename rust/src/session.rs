@@ -6,6 +6,7 @@ use crate::gradient::{Gradient, Ref, Values};
 use crate::makers::words::Answer;
 use crate::memory::Spare;
 use crate::message::Device;
+use crate::seen::Seen;
 use crate::ssa::Places;
 
 /// How many nets may lie inside each other, the outermost included. Protobuf's own readers take 34;
@@ -80,6 +81,10 @@ pub struct Session<'s, 'a> {
     pub hook: &'s mut dyn Hook,
     /// Scratch space for playing nets.
     pub places: Places,
+    /// Scratch space for names of gradients that go into control flow or come out of it.
+    pub outputs: Places,
+    /// Scratch space for lists of what is read.
+    pub seen: Seen,
     /// Scratch space for native makers.
     pub answer: Answer,
     /// Memory for walks.
@@ -115,6 +120,8 @@ impl<'s, 'a> Session<'s, 'a> {
             values,
             hook,
             places,
+            outputs: Places::default(),
+            seen: Seen::default(),
             answer,
             spare,
             path: Vec::new(),

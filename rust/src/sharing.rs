@@ -76,23 +76,79 @@ impl Holders {
     }
 }
 
+/// Who needs the gradient in which blob, by name. Wide nets release thousands of names one by one, so
+/// those that nobody needs any more stay until there are no others.
+#[derive(Default)]
+pub(crate) struct Shared {
+    holders: Map<BlobId, Option<Holders>>,
+    /// How many names are needed.
+    needed: usize,
+}
+
+impl Shared {
+    /// Nothing, with room for so many names.
+    pub(crate) fn with_room(names: usize) -> Self {
+        Self { holders: Map::with_room(names), needed: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.needed == 0
+    }
+
+    fn get(&self, name: BlobId) -> Option<&Holders> {
+        self.holders.get(&name)?.as_ref()
+    }
+
+    /// Whether anybody needs the gradient in the blob of that name.
+    pub(crate) fn contains(&self, name: BlobId) -> bool {
+        self.get(name).is_some()
+    }
+
+    fn hold(&mut self, name: BlobId, version: VersionId) {
+        match self.holders.or_insert_with(name, || None) {
+            Some(holders) => holders.push(version),
+            nobody => {
+                *nobody = Some(Holders::One(version));
+                self.needed += 1;
+            }
+        }
+    }
+
+    fn release(&mut self, name: BlobId, version: VersionId) {
+        let Some(entry) = self.holders.get_mut(&name) else { return };
+        if entry.as_mut().is_some_and(|holders| holders.remove(version)) {
+            *entry = None;
+            self.forget();
+        }
+    }
+
+    fn take(&mut self, name: BlobId) -> Option<Holders> {
+        let taken = self.holders.get_mut(&name)?.take()?;
+        self.forget();
+        Some(taken)
+    }
+
+    fn forget(&mut self) {
+        self.needed -= 1;
+        if self.needed == 0 {
+            self.holders = Map::default();
+        }
+    }
+}
+
 impl Walk<'_, '_, '_> {
     /// Remembers that `version` needs a gradient that is not its alone.
     pub(crate) fn share(&mut self, gradient: Gradient, version: VersionId) {
         for part in gradient.parts() {
             if let Ref::Value(value) = part {
-                self.hold(self.session.values.nominal(value), version);
+                self.shared.hold(self.session.values.nominal(value), version);
             }
         }
     }
 
-    fn hold(&mut self, name: BlobId, version: VersionId) {
-        self.shared.or_insert_with(name, || Holders::One(version)).push(version);
-    }
-
     /// Whether anybody but operator `op` still needs the gradient in the blob called `name`.
     pub(crate) fn is_needed_by_others(&self, op: usize, name: BlobId) -> bool {
-        self.shared.get(&name).is_some_and(|holders| {
+        self.shared.get(name).is_some_and(|holders| {
             holders.any(|version| {
                 let writer = self.ssa.versions[version.index()].writer();
                 writer.is_none_or(|writer| (writer as usize) < op)
@@ -126,9 +182,7 @@ impl Walk<'_, '_, '_> {
             }
             for part in found.gradient.parts() {
                 let name = self.session.values.nominal_ref(part);
-                if self.shared.get_mut(&name).is_some_and(|holders| holders.remove(version)) {
-                    self.shared.remove(&name);
-                }
+                self.shared.release(name, version);
             }
         }
     }
@@ -136,7 +190,7 @@ impl Walk<'_, '_, '_> {
     /// Called before a gradient Do, If or While, and what belongs to it, is appended.
     pub(crate) fn protect_outputs(&mut self, op: usize, outputs: &[Ref], changes: &[Ref]) {
         let is_needed = |part: &Ref| match part {
-            Ref::Value(value) => self.shared.contains_key(&self.session.values.nominal(*value)),
+            Ref::Value(value) => self.shared.contains(self.session.values.nominal(*value)),
             Ref::Blob(_) => false,
         };
         if self.shared.is_empty() || !outputs.iter().chain(changes).any(is_needed) {
@@ -163,11 +217,11 @@ impl Walk<'_, '_, '_> {
         if self.shared.is_empty() {
             return;
         }
-        let Some(holders) = self.shared.remove(&name) else { return };
+        let Some(holders) = self.shared.take(name) else { return };
         for version in holders.in_order() {
             let holder = self.ssa.versions[version.index()];
             if Some(version) == target || holder.writer() == Some(op as u32) {
-                self.hold(name, version);
+                self.shared.hold(name, version);
                 continue;
             }
             let is_pending = holder.writer().is_none_or(|writer| (writer as usize) < op);
@@ -199,7 +253,7 @@ impl Walk<'_, '_, '_> {
         };
         let blob = self.ssa.blob(version);
         let mut copy_name = self.session.table.suffixed(blob, suffix);
-        if self.shared.contains_key(&copy_name) {
+        if self.shared.contains(copy_name) {
             let suffix = [b"_", self.session.table.name(name), b"_DEDUP"].concat();
             copy_name = self.session.table.suffixed(blob, &suffix);
         }

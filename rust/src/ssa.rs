@@ -56,7 +56,8 @@ impl Version {
     }
 }
 
-/// Maps the blobs of an answer to the blobs of one net while that net is played.
+/// Maps the blobs of an answer to numbers: those of the blobs of one net while that net is played, for
+/// one.
 #[derive(Default)]
 pub struct Places {
     net: u32,
@@ -65,6 +66,33 @@ pub struct Places {
 }
 
 impl Places {
+    /// Forgets all numbers. There are so many names.
+    pub(crate) fn begin(&mut self, table_len: usize) {
+        if self.net == u32::MAX {
+            *self = Self::default();
+        }
+        self.net += 1;
+        if self.met.len() < table_len {
+            self.met.resize(table_len, (0, 0));
+        }
+    }
+
+    /// The number of a blob.
+    #[inline]
+    pub(crate) fn get(&self, blob: BlobId) -> Option<u32> {
+        let (net, number) = *self.met.get(blob.index())?;
+        (net == self.net).then_some(number)
+    }
+
+    /// Numbers a blob, whose name may be a new one.
+    #[inline]
+    pub(crate) fn set(&mut self, blob: BlobId, number: u32) {
+        if self.met.len() <= blob.index() {
+            self.met.resize(blob.index() + 1, (0, 0));
+        }
+        self.met[blob.index()] = (self.net, number);
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         memory::room(&self.met)
     }
@@ -95,11 +123,7 @@ impl Ssa {
         targets: impl Iterator<Item = BlobId>,
         mut target: impl FnMut(u32),
     ) -> Self {
-        if places.net == u32::MAX {
-            *places = Places::default();
-        }
-        places.net += 1;
-        places.met.resize(table_len, (0, 0));
+        places.begin(table_len);
         let ssa = &mut self;
         ssa.versions.reserve(net.blobs().len());
         ssa.at.reserve(net.blobs().len());

@@ -5,9 +5,11 @@ use std::cell::OnceCell;
 use crate::backward::{backward, Target, Walk};
 use crate::blobs::BlobId;
 use crate::error::Result;
-use crate::few::{Map, Set};
 use crate::gradient::{Body, Gradient, GradientNet, Ref, ValueId};
 use crate::message::NetRef;
+use crate::seen::Seen;
+use crate::session::Session;
+use crate::ssa::Places;
 use crate::surroundings::Surroundings;
 
 use super::seeds::Seed;
@@ -24,40 +26,32 @@ pub struct Branch<'a> {
     pub final_gradients: Vec<(BlobId, Gradient)>,
     /// All values from here on are made by this net.
     first_value: u32,
-    reads: OnceCell<Set<Ref>>,
+    reads: OnceCell<Vec<Ref>>,
 }
 
 impl<'a> Branch<'a> {
     /// Differentiates a net, starting from `seeds`.
     pub fn differentiate(
-        walk: &mut Walk<'_, '_, 'a>,
-        op: usize,
+        session: &mut Session<'_, 'a>,
         forward: NetRef<'a>,
-        seeds: &[Seed],
-        indifferent: Set<BlobId>,
+        seeds: impl Iterator<Item = Seed>,
+        around: &Surroundings<'_>,
     ) -> Result<Self> {
-        let net = walk.session.spare.net().filled(forward.ops(), &mut walk.session.table)?;
+        let net = session.spare.net().filled(forward.ops(), &mut session.table)?;
         let targets: Vec<Target> = seeds
-            .iter()
             .map(|seed| Target {
                 blob: seed.output,
                 gradient: Some(Gradient::Dense(seed.gradient)),
                 in_scope: false,
             })
             .collect();
-        let first_value = walk.session.values.len();
-        let around = Surroundings {
-            read_outside: walk.net.outputs(op).to_vec(),
-            no_gradient: Set::default(),
-            indifferent,
-            matter: walk.matter_inside(op, &net, Some),
-        };
-        let outcome = backward(walk.session, &net, &targets, &around)?;
-        let incoming = outcome.incoming().collect();
-        let final_gradients =
-            outcome.gradients().map(|(blob, found)| (blob, found.gradient)).collect();
-        walk.session.spare.take_back_read(net);
-        let net = walk.session.spare.take_back(outcome);
+        let first_value = session.values.len();
+        let outcome = backward(session, &net, &targets, around)?;
+        let incoming = in_room(outcome.incoming());
+        let gradients = outcome.gradients();
+        let final_gradients = in_room(gradients.map(|(blob, found)| (blob, found.gradient)));
+        session.spare.take_back_read(net);
+        let net = session.spare.take_back(outcome);
         let reads = OnceCell::new();
         Ok(Self { forward, net, incoming, final_gradients, first_value, reads })
     }
@@ -69,17 +63,20 @@ impl<'a> Branch<'a> {
 
     /// What it reads from outside, in the order of first use. To be asked for when the net has all its
     /// operators.
-    pub fn reads(&self) -> &Set<Ref> {
-        self.reads.get_or_init(|| self.find_reads())
+    pub fn reads(&self, seen: &mut Seen) -> &[Ref] {
+        self.reads.get_or_init(|| self.find_reads(seen))
     }
 
-    fn find_reads(&self) -> Set<Ref> {
-        let (mut read, mut written) = (Set::default(), Set::default());
+    fn find_reads(&self, seen: &mut Seen) -> Vec<Ref> {
+        seen.begin();
+        let mut read = Vec::with_capacity(self.net.refs.len());
         for op in &self.net.ops {
             let inputs = self.net.inputs(op).iter().filter(|part| !self.makes(**part));
-            read.extend(inputs.copied().filter(|part| !written.contains(part)));
-            let outputs = self.net.outputs(op).map(Ref::Value);
-            written.extend(outputs.filter(|part| !self.makes(*part)));
+            read.extend(inputs.copied().filter(|part| seen.insert(*part)));
+            // What has been written here before it is read does not come from outside.
+            for value in self.net.outputs(op).filter(|value| !self.makes(Ref::Value(*value))) {
+                seen.insert(Ref::Value(value));
+            }
         }
         read
     }
@@ -106,68 +103,104 @@ impl<'a> Branch<'a> {
     }
 }
 
+/// What comes of an iterator, in a list with room for as much as may come.
+fn in_room<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let (least, most) = items.size_hint();
+    let mut list = Vec::with_capacity(most.unwrap_or(least));
+    list.extend(items);
+    list
+}
+
+/// The number of a workspace under whose name a value is written as well.
+const WORKSPACE: u32 = u32::MAX;
+
 /// The values of an If or While that its nets write: one for each name.
-#[derive(Default)]
 pub struct Outputs {
-    by_name: Map<BlobId, Ref>,
+    /// By name: the number of the value.
+    places: Places,
     /// In the order of first use.
-    pub order: Vec<Ref>,
+    order: Vec<Ref>,
 }
 
 impl Outputs {
+    /// No outputs of the gradient of operator `op` yet.
+    pub fn new(walk: &mut Walk<'_, '_, '_>, op: usize) -> Self {
+        let mut places = std::mem::take(&mut walk.session.outputs);
+        places.begin(walk.session.table.len());
+        // Most inputs get a gradient, and there may be workspaces.
+        Self { places, order: Vec::with_capacity(walk.net.inputs(op).len() + 2) }
+    }
+
     /// Takes in all that a net writes. Values of one name become one value of the operator.
     pub fn take(&mut self, walk: &mut Walk<'_, '_, '_>, branch: &Branch<'_>) {
-        let writes: Vec<Ref> = branch.writes().collect();
-        for part in writes {
-            self.add(walk, part);
+        for part in branch.writes() {
+            match part {
+                Ref::Blob(blob) if self.writes(blob) => self.places.set(blob, WORKSPACE),
+                Ref::Blob(blob) => self.push(blob, part),
+                Ref::Value(value) => self.add(walk, value),
+            }
         }
     }
 
-    fn add(&mut self, walk: &mut Walk<'_, '_, '_>, part: Ref) -> Ref {
-        let Ref::Value(value) = part else {
-            if let Ref::Blob(blob) = part {
-                if self.by_name.insert(blob, part).is_none() {
-                    self.order.push(part);
-                }
-            }
-            return part;
-        };
+    fn add(&mut self, walk: &mut Walk<'_, '_, '_>, value: ValueId) {
         let session = &mut *walk.session;
         let name = session.values.provisional(value, &mut session.table);
         // A summand is called after its sum, whatever that is called in the end.
         let is_summand = session.values.is_summand(value);
-        let outer = *self.by_name.or_insert_with(name, || {
-            let outer = if is_summand { value } else { session.values.add(name) };
-            self.order.push(Ref::Value(outer));
-            Ref::Value(outer)
-        });
-        if let (Ref::Value(outer), false) = (outer, is_summand) {
+        let outer = match self.number(name) {
+            Some(number) => match self.order.get(number) {
+                Some(Ref::Value(outer)) => *outer,
+                _ => return,
+            },
+            None => {
+                let outer = if is_summand { value } else { session.values.add(name) };
+                self.insert(name, outer);
+                outer
+            }
+        };
+        if !is_summand {
             session.values.same(value, outer);
         }
-        outer
+    }
+
+    fn push(&mut self, name: BlobId, part: Ref) {
+        self.places.set(name, self.order.len() as u32);
+        self.order.push(part);
     }
 
     /// The operator's value of that name, made if there is none.
     pub fn named(&mut self, walk: &mut Walk<'_, '_, '_>, name: BlobId) -> ValueId {
-        match self.by_name.get(&name) {
-            Some(Ref::Value(value)) => *value,
-            _ => {
-                let value = walk.session.values.add(name);
-                self.by_name.insert(name, Ref::Value(value));
-                self.order.push(Ref::Value(value));
-                value
-            }
+        if let Some(Ref::Value(value)) = self.number(name).and_then(|at| self.order.get(at)) {
+            return *value;
         }
+        let value = walk.session.values.add(name);
+        self.insert(name, value);
+        value
     }
 
     /// Takes in a value that the operator writes itself.
     pub fn insert(&mut self, name: BlobId, value: ValueId) {
-        self.by_name.insert(name, Ref::Value(value));
-        self.order.push(Ref::Value(value));
+        self.push(name, Ref::Value(value));
     }
 
     /// Whether something of that name is written.
     pub fn writes(&self, name: BlobId) -> bool {
-        self.by_name.contains_key(&name)
+        self.number(name).is_some()
+    }
+
+    /// The number of what is written under that name: its place in the order.
+    pub fn number(&self, name: BlobId) -> Option<usize> {
+        self.places.get(name).map(|number| number as usize)
+    }
+
+    /// All of them, in the order of first use.
+    pub fn order(&self) -> &[Ref] {
+        &self.order
+    }
+
+    /// All of them. Gives the memory back.
+    pub fn done(self, walk: &mut Walk<'_, '_, '_>) -> Vec<Ref> {
+        walk.session.outputs = self.places;
+        self.order
     }
 }

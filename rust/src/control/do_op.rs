@@ -1,5 +1,7 @@
 //! The gradient of a Do: a Do that takes up the workspace of the forward one.
 
+use std::cell::OnceCell;
+
 use crate::backward::{backward, Target, Walk};
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
@@ -9,7 +11,7 @@ use crate::surroundings::Surroundings;
 
 use super::bindings::{broken, Bindings};
 use super::seeds::{seeds, set_apart, Seed};
-use super::{outer_read, unlisted, Arguments, Listed};
+use super::{not_listed, unlisted, Arguments};
 
 /// Behind the inner name of an output: its gradient, inside.
 const INNER_GRADIENT: &[u8] = b"/_DO_OPERATOR_INNER_GRAD_";
@@ -40,17 +42,20 @@ pub(super) fn differentiate<'a>(
     }
     let indifferent = walk.indifferent_before(op);
     let inside = |outer: &BlobId| bindings.inner(*outer);
+    let (session, sight) = walk.apart();
+    let matter = OnceCell::new();
+    let matters = |blob| {
+        let outer = bindings.outer(blob);
+        let matter = || matter.get_or_init(|| sight.matter_inside(op));
+        outer.is_some_and(|outer| matter().contains(&outer))
+    };
     let around = Surroundings {
-        read_outside: walk.net.outputs(op).iter().filter_map(inside).collect(),
+        read_outside: sight.net.outputs(op).iter().filter_map(inside).collect(),
         indifferent: indifferent.iter().filter_map(inside).collect(),
         no_gradient: Set::default(),
-        matter: walk
-            .matter_inside(op, &body, |blob| bindings.outer(blob))
-            .iter()
-            .filter_map(inside)
-            .collect(),
+        matters: Some(&matters),
     };
-    let outcome = backward(walk.session, &body, &targets, &around)?;
+    let outcome = backward(session, &body, &targets, &around)?;
     let mut incoming = vec![Gradient::None; bindings.len()];
     for (blob, found) in outcome.gradients() {
         // Where it does not matter, the gradient of a later version is handed on, as in the reference.
@@ -93,14 +98,12 @@ fn check_kept(
     seeds: &[Seed],
     incoming: &[Gradient],
 ) -> Result<()> {
-    let matter = walk.matter_before(op);
-    if matter.is_empty() {
-        return Ok(());
-    }
+    let matter = OnceCell::new();
+    let matters = |blob| matter.get_or_init(|| walk.matter_before(op)).contains(&blob);
     let is_lost = |outer: &BlobId| {
         let number = bindings.number_of_outer(*outer);
         let lost = |number| !bindings.is_input(number) && !incoming[number as usize].is_none();
-        matter.contains(outer) && number.is_some_and(lost)
+        number.is_some_and(lost) && matters(*outer)
     };
     match seeds.iter().map(|seed| seed.output).find(is_lost) {
         Some(blob) if !walk.lenient => Err(unlisted(walk, "Do", blob)),
@@ -263,13 +266,10 @@ impl WayIn {
         let next = self.inputs.len() as u32;
         let place = *self.gradients.or_insert_with(gradient, || next);
         if place == next {
-            self.inputs.push(match gradient {
-                Ref::Value(_) => gradient,
-                Ref::Blob(_) => {
-                    let versions = walk.input_versions(op);
-                    outer_read(walk, op, &Listed::new(walk, op, &versions), gradient)?
-                }
-            });
+            match gradient {
+                Ref::Blob(blob) if !walk.lenient => return Err(not_listed(walk, blob)),
+                _ => self.inputs.push(gradient),
+            }
         }
         Ok(place)
     }

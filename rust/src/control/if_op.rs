@@ -11,12 +11,12 @@ use crate::error::Result;
 use crate::few::{Map, Set};
 use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::helpers::{int_argument, ints_argument};
-
-use crate::ssa::VersionId;
+use crate::surroundings::Surroundings;
 
 use super::branch::{Branch, Outputs};
+use super::listed::Listed;
 use super::seeds::{seeds, set_apart, Seed};
-use super::{control_error, net_argument, outer_read, Arguments, Listed, ELSE_SUFFIX};
+use super::{control_error, net_argument, outer_read, Arguments, ELSE_SUFFIX};
 
 /// `TensorProto.INT32`.
 const INT32: i64 = 2;
@@ -35,12 +35,20 @@ pub(super) fn differentiate<'a>(
     let else_net = net_argument(walk, args, "else_net")?;
     set_apart(walk, op, &mut seeds, &Set::default());
     let indifferent = walk.indifferent_before(op);
-    let then_branch = Branch::differentiate(walk, op, then_net, &seeds, indifferent.clone())?;
-    let else_branch = match else_net {
-        Some(net) => Some(Branch::differentiate(walk, op, net, &seeds, indifferent.clone())?),
-        None => None,
+    let (session, sight) = walk.apart();
+    let matter = OnceCell::new();
+    let matters = |blob| matter.get_or_init(|| sight.matter_inside(op)).contains(&blob);
+    let around = Surroundings {
+        read_outside: sight.net.outputs(op).to_vec(),
+        no_gradient: Set::default(),
+        indifferent,
+        matters: Some(&matters),
     };
-    let mut join = Join::new(walk, op, seeds, [Some(then_branch), else_branch]);
+    let mut branch = |net| Branch::differentiate(session, net, seeds.iter().copied(), &around);
+    let then_branch = Some(branch(then_net)?);
+    let else_branch = else_net.map(branch).transpose()?;
+    let indifferent = around.indifferent;
+    let mut join = Join::new(walk, op, &seeds, [then_branch, else_branch]);
     join.indifferent = indifferent;
     let gradients = join.inputs()?;
     join.local_zeros()?;
@@ -61,20 +69,42 @@ enum State {
     Sparse(Ref, Ref),
 }
 
+/// What is known of a blob, from which on it has a number.
+fn known_of<'k>(listed: &mut Listed, known: &'k mut Vec<Known>, blob: BlobId) -> &'k mut Known {
+    let number = listed.number(blob);
+    if number == known.len() {
+        known.push(Known::default());
+    }
+    &mut known[number]
+}
+
+/// What is known of a blob that the If, or one of its sides, has to do with.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// The gradient that goes in.
+    seed: Option<Ref>,
+    /// The gradients that come out of the sides.
+    incoming: [Gradient; 2],
+}
+
+/// A name that no gradient is provided under.
+const UNCLAIMED: usize = usize::MAX;
+
 /// The two sides of an If on their way into one operator.
 struct Join<'j, 'w, 's, 'a> {
     walk: &'j mut Walk<'w, 's, 'a>,
     op: usize,
-    seeds: Map<BlobId, Ref>,
-    /// The versions of the inputs.
-    versions: Map<BlobId, VersionId>,
+    /// The blobs that it lists, and those that the sides have a gradient for.
+    listed: Listed,
+    /// What is known of each of them, by number.
+    known: Vec<Known>,
     /// Blobs for which it does not matter what gradient they have before the If.
     indifferent: Set<BlobId>,
     sides: [Option<Branch<'a>>; 2],
-    incoming: [Map<BlobId, Gradient>; 2],
     outputs: Outputs,
-    /// By name: what is written under it on both sides, and so for whom it can serve.
-    claims: Map<BlobId, [State; 2]>,
+    /// By number of the output: the number of the blob whose gradient is written under that name on
+    /// both sides. It serves for others of the same states.
+    claims: Vec<usize>,
     /// Copies that close each side, made before anything of the tail is written.
     copies: [Vec<(Ref, ValueId)>; 2],
     /// What each side hands on under its name. Where the value is renamed after all, it is copied.
@@ -90,52 +120,95 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     fn new(
         walk: &'j mut Walk<'w, 's, 'a>,
         op: usize,
-        seeds: Vec<Seed>,
+        seeds: &[Seed],
         sides: [Option<Branch<'a>>; 2],
     ) -> Self {
-        let seeds: Map<BlobId, Ref> =
-            seeds.into_iter().map(|seed| (seed.output, seed.gradient)).collect();
-        let incoming = [0, 1].map(|side: usize| match &sides[side] {
-            Some(branch) => branch.incoming.iter().copied().collect(),
-            // A side that is not there leaves everything as it is.
-            None => seeds.iter().map(|(blob, part)| (*blob, Gradient::Dense(*part))).collect(),
-        });
-        let versions = walk.input_versions(op);
-        let mut outputs = Outputs::default();
+        let listed = Listed::new(walk, op);
+        let mut outputs = Outputs::new(walk, op);
         for branch in sides.iter().flatten() {
             outputs.take(walk, branch);
         }
-        Self {
+        let mut join = Self {
             walk,
             op,
-            seeds,
-            versions,
+            known: vec![Known::default(); listed.len()],
+            listed,
             indifferent: Set::default(),
             sides,
-            incoming,
             outputs,
-            claims: Map::default(),
+            claims: Vec::new(),
             copies: [Vec::new(), Vec::new()],
             kept: [Vec::new(), Vec::new()],
             tails: [GradientNet::default(), GradientNet::default()],
             copied: Vec::new(),
             looks_at: Vec::new(),
+        };
+        join.learn(seeds);
+        join
+    }
+
+    /// Puts down what goes in and what comes out.
+    fn learn(&mut self, seeds: &[Seed]) {
+        for seed in seeds {
+            let known = known_of(&mut self.listed, &mut self.known, seed.output);
+            known.seed = Some(seed.gradient);
+            for (side, incoming) in self.sides.iter().zip(&mut known.incoming) {
+                // A side that is not there leaves everything as it is.
+                if side.is_none() {
+                    *incoming = Gradient::Dense(seed.gradient);
+                }
+            }
+        }
+        for (side, branch) in self.sides.iter().enumerate() {
+            for (blob, gradient) in branch.iter().flat_map(|branch| &branch.incoming) {
+                let known = known_of(&mut self.listed, &mut self.known, *blob);
+                known.incoming[side] = *gradient;
+            }
         }
     }
 
+    fn known(&self, blob: BlobId) -> Known {
+        self.listed.find(blob).map_or_else(Known::default, |number| self.known[number])
+    }
+
     fn state(&self, side: usize, blob: BlobId) -> State {
-        match self.incoming[side].get(&blob) {
-            None | Some(Gradient::None) => match self.seeds.get(&blob) {
+        self.state_of(side, blob, &self.known(blob))
+    }
+
+    fn states(&self, blob: BlobId) -> [State; 2] {
+        let known = self.known(blob);
+        [self.state_of(0, blob, &known), self.state_of(1, blob, &known)]
+    }
+
+    fn state_of(&self, side: usize, blob: BlobId, known: &Known) -> State {
+        match known.incoming[side] {
+            Gradient::None => match known.seed {
                 // Where it does not matter, the gradient behind the If is handed on, as in the
                 // reference.
-                Some(seed) if self.indifferent.contains(&blob) => State::Free(*seed),
+                Some(seed) if self.indifferent.contains(&blob) => State::Free(seed),
                 _ => State::Zero,
             },
-            Some(Gradient::Sparse(indices, values)) => State::Sparse(*indices, *values),
-            Some(Gradient::Dense(part)) => match &self.sides[side] {
-                Some(branch) if branch.makes(*part) => State::Made(*part),
-                _ => State::Free(*part),
+            Gradient::Sparse(indices, values) => State::Sparse(indices, values),
+            Gradient::Dense(part) => match &self.sides[side] {
+                Some(branch) if branch.makes(part) => State::Made(part),
+                _ => State::Free(part),
             },
+        }
+    }
+
+    /// The blob whose gradient both sides provide under a name.
+    fn claimed(&self, name: BlobId) -> Option<BlobId> {
+        let claim = *self.claims.get(self.outputs.number(name)?)?;
+        (claim != UNCLAIMED).then(|| self.listed.blob(claim))
+    }
+
+    /// Claims a name that is written.
+    fn claim(&mut self, name: BlobId, blob: BlobId) {
+        if let (Some(output), Some(number)) = (self.outputs.number(name), self.listed.find(blob)) {
+            if self.claims.len() <= output {
+                self.claims.resize(output + 1, UNCLAIMED);
+            }
+            self.claims[output] = number;
         }
     }
 
@@ -143,18 +216,15 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     fn inputs(&mut self) -> Result<Vec<Gradient>> {
         self.check_unlisted()?;
         let inputs: Vec<BlobId> = self.walk.net.inputs(self.op).to_vec();
-        let mut done: Map<BlobId, Gradient> = Map::with_room(inputs.len());
+        // Inputs have the first numbers, in their order.
+        let mut done: Vec<Gradient> = Vec::with_capacity(inputs.len());
         let mut gradients = Vec::with_capacity(inputs.len());
         for blob in inputs {
-            let gradient = match done.get(&blob) {
-                Some(gradient) => *gradient,
-                None => {
-                    let gradient = self.input(blob)?;
-                    done.insert(blob, gradient);
-                    gradient
-                }
-            };
-            gradients.push(gradient);
+            let number = self.listed.number(blob);
+            if number == done.len() {
+                done.push(self.input(blob)?);
+            }
+            gradients.push(done[number]);
         }
         Ok(gradients)
     }
@@ -164,16 +234,19 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         if self.walk.lenient {
             return Ok(());
         }
-        let matter = self.walk.matter_before(self.op);
+        let matter = OnceCell::new();
+        let matters =
+            |blob| matter.get_or_init(|| self.walk.matter_before(self.op)).contains(&blob);
         for side in [0, 1] {
-            let incoming: Vec<BlobId> = match &self.sides[side] {
-                Some(branch) => branch.incoming.iter().map(|(blob, _)| *blob).collect(),
-                None => self.walk.net.outputs(self.op).to_vec(),
+            let (incoming, outputs) = match &self.sides[side] {
+                Some(branch) => (&branch.incoming[..], &[][..]),
+                None => (&[][..], self.walk.net.outputs(self.op)),
             };
-            for blob in incoming.into_iter().filter(|blob| !self.versions.contains_key(blob)) {
+            let blobs = incoming.iter().map(|(blob, _)| blob).chain(outputs);
+            for &blob in blobs.filter(|blob| self.listed.read(**blob).is_none()) {
                 let is_lost = match self.state(side, blob) {
                     State::Zero => false,
-                    State::Free(_) if self.seeds.contains_key(&blob) => matter.contains(&blob),
+                    State::Free(_) if self.known(blob).seed.is_some() => matters(blob),
                     _ => true,
                 };
                 if is_lost {
@@ -185,7 +258,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     }
 
     fn input(&mut self, blob: BlobId) -> Result<Gradient> {
-        let states = [self.state(0, blob), self.state(1, blob)];
+        let states = self.states(blob);
         if states.iter().any(|state| matches!(state, State::Sparse(..))) {
             return self.sparse_input(blob, states);
         }
@@ -201,7 +274,8 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         }
         let name = self.name_for(blob, states);
         let value = self.outputs.named(self.walk, name);
-        if self.claims.insert(name, states).is_none() {
+        if self.claimed(name).is_none() {
+            self.claim(name, blob);
             for side in [0, 1] {
                 self.provide(side, blob, states, value)?;
             }
@@ -227,7 +301,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         };
         let mut name = name;
         let mut next = usual;
-        while self.claims.get(&name).is_some_and(|claimed| *claimed != states) {
+        while self.claimed(name).is_some_and(|claimed| self.states(claimed) != states) {
             name = next;
             next = self.walk.session.table.affixed(b"_", name, b"_DEDUP");
         }
@@ -287,8 +361,8 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     }
 
     fn fill(&mut self, side: usize, like: BlobId, value: ValueId) -> Result<()> {
-        let like = match self.versions.get(&like) {
-            Some(version) => self.walk.shape(self.op, *version)?,
+        let like = match self.listed.read(like) {
+            Some(version) => self.walk.shape(self.op, version)?,
             None => Ref::Blob(like),
         };
         self.looks_at.push(like);
@@ -317,7 +391,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         if !all_sparse || (needs_empty && like.is_none()) {
             let name = self.walk.session.table.gradient(blob);
             let value = self.outputs.named(self.walk, name);
-            self.claims.insert(name, states);
+            self.claim(name, blob);
             for side in [0, 1] {
                 self.provide(side, blob, states, value)?;
             }
@@ -384,54 +458,13 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     /// Gradients of blobs that only one side knows. Nobody reads them behind the If; but a gradient
     /// operator that lists an output makes it, as in the reference.
     fn local_zeros(&mut self) -> Result<()> {
-        let listed: Set<BlobId> = self.walk.net.blobs()[self.walk.net.input_places(self.op)]
-            .iter()
-            .chain(self.walk.net.outputs(self.op))
-            .copied()
-            .collect();
-        let known_before = OnceCell::new();
         for side in [0, 1] {
-            let Some(branch) = &self.sides[side] else { continue };
-            let read = branch.reads();
-            let mut owner: Map<BlobId, BlobId> = Map::with_room(branch.final_gradients.len());
-            let session = &mut *self.walk.session;
-            for (blob, gradient) in &branch.final_gradients {
-                if let Gradient::Dense(Ref::Value(value)) = gradient {
-                    if branch.makes(Ref::Value(*value)) {
-                        let name = session.values.provisional(*value, &mut session.table);
-                        owner.or_insert_with(name, || *blob);
-                    }
-                }
-            }
-            let mut other_writes = Set::default();
-            if let Some(other) = &self.sides[1 - side] {
-                for part in other.writes() {
-                    if let Ref::Value(value) = part {
-                        other_writes.insert(session.values.provisional(value, &mut session.table));
-                    }
-                }
-            }
-            let mut wanted = Vec::new();
-            for part in branch.writes() {
-                let Ref::Value(value) = part else { continue };
-                let name = session.values.provisional(value, &mut session.table);
-                let Some(blob) = owner.remove(&name) else { continue };
-                let known = listed.contains(&blob) || read.contains(&Ref::Blob(blob));
-                if other_writes.contains(&name) || self.claims.contains_key(&name) || !known {
-                    continue;
-                }
-                wanted.push((blob, name));
-            }
-            for (blob, name) in wanted {
+            for (blob, name) in self.local(side) {
                 let value = self.outputs.named(self.walk, name);
-                match self.seeds.get(&blob).copied() {
+                match self.known(blob).seed {
                     Some(seed) if self.walk.session.values.nominal_ref(seed) == name => {}
                     Some(seed) => self.copy(1 - side, seed, value),
-                    None if self.walk.lenient
-                        || known_before
-                            .get_or_init(|| self.walk.known_before(self.op))
-                            .contains(&blob) =>
-                    {
+                    None if self.walk.lenient || self.listed.is_known_before(self.walk, blob) => {
                         self.fill(1 - side, blob, value)?;
                     }
                     None => {}
@@ -439,6 +472,46 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Blobs whose gradients one side alone makes, with the names of the gradients.
+    fn local(&mut self, side: usize) -> Vec<(BlobId, BlobId)> {
+        let Some(branch) = &self.sides[side] else { return Vec::new() };
+        let session = &mut *self.walk.session;
+        let mut name_of = |part| match part {
+            Ref::Value(value) => Some(session.values.provisional(value, &mut session.table)),
+            Ref::Blob(_) => None,
+        };
+        let names = branch.writes().filter_map(&mut name_of);
+        // Most have been provided on both sides.
+        let is_claimed = |name: &BlobId| {
+            let claim = self.outputs.number(*name).and_then(|number| self.claims.get(number));
+            claim.is_some_and(|claim| *claim != UNCLAIMED)
+        };
+        let names: Vec<BlobId> = names.filter(|name| !is_claimed(name)).collect();
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let mut owner: Map<BlobId, BlobId> = Map::with_room(branch.final_gradients.len());
+        for (blob, gradient) in &branch.final_gradients {
+            if let Gradient::Dense(part) = gradient {
+                if let Some(name) = name_of(*part).filter(|_| branch.makes(*part)) {
+                    owner.or_insert_with(name, || *blob);
+                }
+            }
+        }
+        let other = self.sides[1 - side].iter().flat_map(Branch::writes);
+        let written_by_other: Set<BlobId> = other.filter_map(name_of).collect();
+        let read: Set<Ref> = branch.reads(&mut self.walk.session.seen).iter().copied().collect();
+        let mut local = Vec::new();
+        for name in names {
+            let Some(blob) = owner.remove(&name) else { continue };
+            let is_known = self.listed.left(blob).is_some() || read.contains(&Ref::Blob(blob));
+            if is_known && !written_by_other.contains(&name) {
+                local.push((blob, name));
+            }
+        }
+        local
     }
 
     /// Copies that are all to read what was there before any of them.
@@ -465,33 +538,42 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         net
     }
 
-    /// Puts both sides into one operator.
-    fn finish(mut self) -> Result<()> {
-        let (op, view) = (self.op, self.walk.net.ops()[self.op].view);
-        let mut met = Set::default();
+    /// The inputs of the operator: the condition, and what the sides read.
+    fn reads(&mut self) -> Result<Vec<Ref>> {
+        let op = self.op;
         let condition = self.walk.ssa.at[self.walk.net.input_places(op).start];
-        let mut inputs = vec![self.walk.forward(op, condition, false)?];
-        met.insert(inputs[0]);
-        let mut reads = Vec::new();
-        for branch in self.sides.iter().flatten() {
-            reads.extend(branch.reads().iter().copied());
-        }
-        reads.append(&mut self.copied);
+        let condition = self.walk.forward(op, condition, false)?;
+        let seen = &mut self.walk.session.seen;
+        let [then_reads, else_reads] = self
+            .sides
+            .each_ref()
+            .map(|side| side.as_ref().map_or(&[][..], |branch| branch.reads(seen)));
+        seen.begin();
+        seen.insert(condition);
+        let room = 1 + then_reads.len() + else_reads.len() + self.copied.len();
+        let mut inputs = Vec::with_capacity(room);
+        inputs.push(condition);
         let workspaces: Set<Ref> =
             self.sides.iter().flatten().flat_map(Branch::workspaces).collect();
-        let listed = Listed::new(self.walk, op, &self.versions);
-        for part in reads {
-            let mut part = self.walk.session.values.canonical(part);
+        for part in then_reads.iter().chain(else_reads).chain(&self.copied) {
+            let mut part = self.walk.session.values.canonical(*part);
             match part {
                 Ref::Blob(blob) if workspaces.contains(&part) => {
                     self.walk.check_workspace(op, blob)?;
                 }
-                _ => part = outer_read(self.walk, op, &listed, part)?,
+                _ => part = outer_read(self.walk, op, &self.listed, part)?,
             }
-            if met.insert(part) {
+            if self.walk.session.seen.insert(part) {
                 inputs.push(part);
             }
         }
+        Ok(inputs)
+    }
+
+    /// Puts both sides into one operator.
+    fn finish(mut self) -> Result<()> {
+        let (op, view) = (self.op, self.walk.net.ops()[self.op].view);
+        let inputs = self.reads()?;
         let changes = self.sides.iter().flatten().flat_map(Branch::changes).collect();
         let [then_copies, else_copies] = std::mem::take(&mut self.copies);
         let [then_kept, else_kept] = std::mem::take(&mut self.kept);
@@ -499,6 +581,9 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         for (tail, copies, kept) in
             [(&mut then_tail, then_copies, then_kept), (&mut else_tail, else_copies, else_kept)]
         {
+            if copies.is_empty() && kept.is_empty() {
+                continue;
+            }
             let mut first = self.side_by_side(copies);
             for (from, to) in kept {
                 first.copy(from, to, false, None, None);
@@ -510,7 +595,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         let mut args = Vec::with_capacity(2);
         let then_forward = then_branch.as_ref().map(|branch| branch.forward);
         if let Some(mut branch) = then_branch {
-            branch.net.append(then_tail);
+            close(&mut branch.net, then_tail);
             args.push(ControlArg::Net(
                 "then_net",
                 NetHead::of(branch.forward, "_grad"),
@@ -519,7 +604,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         }
         match (else_branch, then_forward) {
             (Some(mut branch), _) => {
-                branch.net.append(else_tail);
+                close(&mut branch.net, else_tail);
                 args.push(ControlArg::Net(
                     "else_net",
                     NetHead::of(branch.forward, "_grad"),
@@ -533,7 +618,16 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             _ => {}
         }
         let control = Control { forward: view, args, changes, looks_at: self.looks_at };
-        self.walk.push_control(op, b"If", inputs, self.outputs.order, control);
+        self.listed.done(self.walk);
+        let outputs = self.outputs.done(self.walk);
+        self.walk.push_control(op, b"If", inputs, outputs, control);
         Ok(())
+    }
+}
+
+/// Closes a side. Most end as they are.
+fn close<'a>(net: &mut GradientNet<'a>, tail: GradientNet<'a>) {
+    if !tail.ops.is_empty() {
+        net.append(tail);
     }
 }

@@ -8,6 +8,7 @@ mod bindings;
 mod branch;
 mod do_op;
 mod if_op;
+mod listed;
 mod seeds;
 mod while_op;
 mod workspaces;
@@ -17,10 +18,9 @@ use smallvec::SmallVec;
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
-use crate::few::Map;
 use crate::gradient::{Gradient, Ref};
 use crate::message::{ArgRef, NetRef, OpRef};
-use crate::ssa::VersionId;
+use listed::Listed;
 
 /// Put behind the name of a branch to name the other one, where an If has none and its gradient does.
 pub const ELSE_SUFFIX: &str = "_grad_auto_else_zero_blobs_";
@@ -86,34 +86,21 @@ fn control_error(what: impl Into<String>, hint: &str) -> Error {
     Error::new(Kind::Control, what).hint(hint)
 }
 
-/// The blobs that an operator lists, in the versions that it leaves them in.
-struct Listed<'l> {
-    inputs: &'l Map<BlobId, VersionId>,
-    outputs: Map<BlobId, VersionId>,
-}
-
-impl<'l> Listed<'l> {
-    fn new(walk: &Walk<'_, '_, '_>, op: usize, inputs: &'l Map<BlobId, VersionId>) -> Self {
-        let places = walk.net.output_places(op);
-        let outputs = places.map(|place| (walk.net.blobs()[place], walk.ssa.at[place])).collect();
-        Self { inputs, outputs }
-    }
-
-    fn get(&self, blob: BlobId) -> Option<VersionId> {
-        self.outputs.get(&blob).or_else(|| self.inputs.get(&blob)).copied()
-    }
-}
-
 /// A blob that is read inside an If or While, seen from the net around it.
-fn outer_read(walk: &Walk<'_, '_, '_>, op: usize, listed: &Listed<'_>, part: Ref) -> Result<Ref> {
+fn outer_read(walk: &Walk<'_, '_, '_>, op: usize, listed: &Listed, part: Ref) -> Result<Ref> {
     let Ref::Blob(blob) = part else { return Ok(part) };
     if walk.lenient {
         return Ok(part);
     }
-    if let Some(version) = listed.get(blob) {
+    if let Some(version) = listed.left(blob) {
         return walk.forward(op, version, false);
     }
-    Err(Error::new(
+    Err(not_listed(walk, blob))
+}
+
+/// The refusal of a gradient that needs a blob which the operator does not list.
+fn not_listed(walk: &Walk<'_, '_, '_>, blob: BlobId) -> Error {
+    Error::new(
         Kind::OutOfScope,
         format!(
             "its gradient needs {:?}, which is neither an input nor an output of it",
@@ -121,7 +108,7 @@ fn outer_read(walk: &Walk<'_, '_, '_>, op: usize, listed: &Listed<'_>, part: Ref
         ),
     )
     .hint("list the blob among its inputs or outputs, or put the branch into a Do")
-    .blob(walk.session.table.name(blob)))
+    .blob(walk.session.table.name(blob))
 }
 
 /// The refusal of a gradient that would have to go on to a blob which the operator does not list.

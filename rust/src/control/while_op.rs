@@ -4,19 +4,23 @@
 //! one turn made to where the next one starts from. A blob that every turn reads collects its
 //! gradient over the turns.
 
+use std::cell::OnceCell;
+
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
-use crate::few::{Map, Set};
+use crate::few::Set;
 use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::makers::{self, Entry};
 use crate::message::NetRef;
 use crate::net::Net;
-use crate::ssa::VersionId;
+use crate::session::Session;
+use crate::surroundings::Surroundings;
 
 use super::branch::{Branch, Outputs};
+use super::listed::Listed;
 use super::seeds::{apart, seeds, Seed};
-use super::{control_error, net_argument, outer_read, unlisted, Arguments, Listed};
+use super::{control_error, net_argument, outer_read, unlisted, Arguments};
 
 /// The name of the net that ends the gradient loop; its condition blob is named after it.
 const CONDITION_NET: &[u8] = b"gradient_loop_cond_net";
@@ -80,13 +84,21 @@ fn differentiate_body<'a>(
     for written in body.outputs(0) {
         indifferent.remove(written);
     }
-    let (loops, again) = (walk.session.loops, walk.session.again);
+    let (session, sight) = walk.apart();
+    let matter = OnceCell::new();
+    let matters = |blob| matter.get_or_init(|| sight.matter_inside(op)).contains(&blob);
+    let around = Surroundings {
+        read_outside: sight.net.outputs(op).to_vec(),
+        no_gradient: Set::default(),
+        indifferent,
+        matters: Some(&matters),
+    };
+    let (loops, again) = (session.loops, session.again);
     loop {
-        let inside: Vec<Seed> = starts
+        let inside = starts
             .iter()
-            .map(|start| Seed { output: start.blob, gradient: Ref::Value(start.value) })
-            .collect();
-        let branch = Branch::differentiate(walk, op, forward, &inside, indifferent.clone())?;
+            .map(|start| Seed { output: start.blob, gradient: Ref::Value(start.value) });
+        let branch = Branch::differentiate(session, forward, inside, &around)?;
         let started: Set<BlobId> = starts.iter().map(|start| start.blob).collect();
         let written: Set<BlobId> = body.outputs(0).iter().copied().collect();
         let incoming = branch.incoming.iter().map(|(blob, _)| *blob);
@@ -94,20 +106,20 @@ fn differentiate_body<'a>(
             .filter(|blob| turns_again && written.contains(blob) && !started.contains(blob))
             .collect();
         if carried.is_empty() {
-            walk.session.again = again;
+            session.again = again;
             return Ok((starts, branch));
         }
         // Loops inside of loops would each do their work again: the product is kept in bounds.
-        walk.session.again *= 2;
-        if walk.session.again > MOST_AGAIN {
-            return Err(too_entangled(walk, carried[0]));
+        session.again *= 2;
+        if session.again > MOST_AGAIN {
+            return Err(too_entangled(session, carried[0]));
         }
-        walk.session.loops = loops;
+        session.loops = loops;
         for blob in carried {
-            let gradient = walk.session.table.gradient(blob);
-            let suffix = [b"_", walk.session.table.name(gradient), b"_DEDUP"].concat();
-            let name = walk.session.table.suffixed(blob, &suffix);
-            starts.push(Start { blob, behind: None, value: walk.session.values.add(name) });
+            let gradient = session.table.gradient(blob);
+            let suffix = [b"_", session.table.name(gradient), b"_DEDUP"].concat();
+            let name = session.table.suffixed(blob, &suffix);
+            starts.push(Start { blob, behind: None, value: session.values.add(name) });
         }
     }
 }
@@ -115,17 +127,17 @@ fn differentiate_body<'a>(
 /// How often, at the most, the body of a loop inside of loops is differentiated again.
 const MOST_AGAIN: u32 = 1 << 10;
 
-fn too_entangled(walk: &Walk<'_, '_, '_>, blob: BlobId) -> Error {
+fn too_entangled(session: &Session<'_, '_>, blob: BlobId) -> Error {
     Error::new(
         Kind::Inexpressible,
         format!(
             "{:?} goes from turn to turn in loops inside of loops, and gets its gradient by way of too \
              many other blobs that do",
-            walk.session.shown(blob)
+            session.shown(blob)
         ),
     )
     .hint("make the blobs that go from turn to turn targets, with gradients of zeros")
-    .blob(walk.session.table.name(blob))
+    .blob(session.table.name(blob))
 }
 
 /// The body must be a single Do that makes a new workspace for each turn.
@@ -213,7 +225,7 @@ fn check_turns<'a>(
     }
     let Some((workspace, written)) = body.outputs(0).split_last() else { return Ok(()) };
     let written: Set<BlobId> = written.iter().copied().collect();
-    let changing = branch.reads().iter().find_map(|part| match *part {
+    let changing = branch.reads(&mut walk.session.seen).iter().find_map(|part| match *part {
         Ref::Blob(blob) if blob != *workspace && written.contains(&blob) => Some(blob),
         _ => None,
     });
@@ -270,8 +282,8 @@ struct Loop<'l, 'w, 's, 'a> {
     /// Operators behind the body's gradient in each turn.
     tail: GradientNet<'a>,
     looks_at: Vec<Ref>,
-    /// The versions of the inputs.
-    versions: Map<BlobId, VersionId>,
+    /// The blobs that the While lists.
+    listed: Listed,
 }
 
 impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
@@ -283,16 +295,17 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         starts: Vec<Start>,
         branch: Branch<'a>,
     ) -> Self {
-        let versions = walk.input_versions(op);
+        let listed = Listed::new(walk, op);
+        let outputs = Outputs::new(walk, op);
         Self {
             walk,
             op,
             workspace,
             turns_again,
-            versions,
+            listed,
             starts,
             branch,
-            outputs: Outputs::default(),
+            outputs,
             carried: Vec::new(),
             zero_starts: Vec::new(),
             zeros: Vec::new(),
@@ -302,58 +315,67 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
     }
 
     fn finish(mut self) -> Result<Vec<Gradient>> {
-        let incoming: Map<BlobId, Gradient> = self.branch.incoming.iter().copied().collect();
         let is_seed: Set<BlobId> = self.starts.iter().map(|start| start.blob).collect();
-        let mut gradients = Map::with_room(incoming.len());
         self.check_unlisted()?;
+
+        let incoming = self.branch.incoming.clone();
+        let numbers: Vec<usize> =
+            incoming.iter().map(|(blob, _)| self.listed.number(*blob)).collect();
+        // By number of the blob: the gradient that comes out of a turn, and the one before the loop.
+        let mut of_turn = vec![Gradient::None; self.listed.len()];
+        let mut gradients = of_turn.clone();
 
         // Summands first: what a net writes is taken in under the names that there are by then.
         let mut collected = Vec::new();
-        for (blob, gradient) in self.branch.incoming.clone() {
+        for ((blob, gradient), number) in incoming.into_iter().zip(numbers) {
+            of_turn[number] = gradient;
             if is_seed.contains(&blob) {
                 continue;
             }
             if !self.turns_again && matches!(gradient, Gradient::Dense(_)) {
-                gradients.insert(blob, gradient);
+                gradients[number] = gradient;
             } else {
-                collected.push((blob, self.collect(blob, gradient)));
+                collected.push((number, self.collect(blob, gradient)));
             }
         }
         self.outputs.take(self.walk, &self.branch);
-        for gradient in gradients.values_mut() {
+        for gradient in &mut gradients {
             *gradient = gradient.map(|part| self.walk.session.values.canonical(part));
         }
-        for (blob, sum) in collected {
-            gradients.insert(blob, Gradient::Dense(Ref::Value(sum)));
+        for (number, sum) in collected {
+            gradients[number] = Gradient::Dense(Ref::Value(sum));
             self.outputs.insert(self.walk.session.values.nominal(sum), sum);
         }
         for Start { blob, behind, value: start } in self.starts.clone() {
-            let value = match (incoming.get(&blob), behind) {
-                (Some(Gradient::Dense(part)), Some(behind)) if *part == Ref::Value(start) => {
-                    gradients.insert(blob, Gradient::Dense(behind));
+            let number = self.listed.number(blob);
+            gradients.resize(self.listed.len(), Gradient::None);
+            let turn = of_turn.get(number).copied().unwrap_or_default();
+            let value = match (turn, behind) {
+                (Gradient::Dense(part), Some(behind)) if part == Ref::Value(start) => {
+                    gradients[number] = Gradient::Dense(behind);
                     continue;
                 }
-                (Some(Gradient::Dense(Ref::Value(value))), _)
-                    if self.branch.makes(Ref::Value(*value)) =>
-                {
+                (Gradient::Dense(Ref::Value(value)), _) if self.branch.makes(Ref::Value(value)) => {
                     let session = &mut *self.walk.session;
-                    let name = session.values.provisional(*value, &mut session.table);
+                    let name = session.values.provisional(value, &mut session.table);
                     self.outputs.named(self.walk, name)
                 }
-                (Some(Gradient::None) | None, Some(behind)) if !self.turns_again => {
-                    gradients.insert(blob, Gradient::Dense(behind));
+                (Gradient::None, Some(behind)) if !self.turns_again => {
+                    gradients[number] = Gradient::Dense(behind);
                     continue;
                 }
-                (Some(Gradient::None) | None, _) => self.forgotten(blob, start),
-                (Some(_), _) => return Err(self.sparse_between_turns(blob)),
+                (Gradient::None, _) => self.forgotten(blob, start),
+                _ => return Err(self.sparse_between_turns(blob)),
             };
-            gradients.insert(blob, Gradient::Dense(Ref::Value(value)));
+            gradients[number] = Gradient::Dense(Ref::Value(value));
             self.carried.push((start, value));
         }
         self.settle_seeds(&gradients);
+        let inputs = self.walk.net.inputs(self.op).iter();
+        let numbers = inputs.filter_map(|blob| self.listed.find(*blob));
+        let answer = numbers.map(|number| gradients[number]).collect();
         self.push()?;
-        let inputs = self.walk.net.inputs(self.op);
-        Ok(inputs.iter().map(|blob| gradients.get(blob).copied().unwrap_or_default()).collect())
+        Ok(answer)
     }
 
     /// With no turn at all an output keeps its value, and a blob that a turn reads gets a gradient:
@@ -362,12 +384,16 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         if self.walk.lenient {
             return Ok(());
         }
-        let matter = self.walk.matter_before(self.op);
+        let matter = OnceCell::new();
+        let matters =
+            |blob: &BlobId| matter.get_or_init(|| self.walk.matter_before(self.op)).contains(blob);
+        let is_listed = |blob: &BlobId| self.listed.read(*blob).is_some();
         let is_seed: Set<BlobId> = self.starts.iter().map(|start| start.blob).collect();
-        let kept = self.starts.iter().map(|start| start.blob).filter(|blob| matter.contains(blob));
+        let kept = self.starts.iter().map(|start| start.blob);
+        let kept = kept.filter(|blob| !is_listed(blob) && matters(blob));
         let read = self.branch.incoming.iter().map(|(blob, _)| *blob);
-        let read = read.filter(|blob| !is_seed.contains(blob));
-        match read.chain(kept).find(|blob| !self.versions.contains_key(blob)) {
+        let read = read.filter(|blob| !is_seed.contains(blob) && !is_listed(blob));
+        match read.chain(kept).next() {
             None => Ok(()),
             Some(blob) => Err(unlisted(self.walk, "While", blob)),
         }
@@ -413,7 +439,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
     fn forgotten(&mut self, blob: BlobId, start: ValueId) -> ValueId {
         let name = self.walk.session.table.gradient(blob);
         let value = self.outputs.named(self.walk, name);
-        let version = self.versions.get(&blob).copied();
+        let version = self.listed.read(blob);
         let shape = version.map(|version| self.walk.shape(self.op, version));
         let like = match shape {
             None => Ref::Blob(blob),
@@ -430,7 +456,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
 
     /// Decides which seeds can be used as they are. A loop writes into those that are carried; so
     /// what others need, or what another blob of the loop is called, is copied first.
-    fn settle_seeds(&mut self, gradients: &Map<BlobId, Gradient>) {
+    fn settle_seeds(&mut self, gradients: &[Gradient]) {
         let mut taken = Set::with_room(self.starts.len());
         let carried: Set<ValueId> = self.carried.iter().map(|(start, _)| *start).collect();
         for Start { blob, behind, value } in self.starts.clone() {
@@ -439,7 +465,8 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
                 continue;
             };
             let name = self.walk.session.values.nominal_ref(behind);
-            let is_handed_on = gradients.get(&blob) == Some(&Gradient::Dense(behind));
+            let gradient = self.listed.find(blob).map(|number| gradients[number]);
+            let is_handed_on = gradient == Some(Gradient::Dense(behind));
             let clashes = !taken.insert(name)
                 || self.outputs.writes(name)
                 || (carried.contains(&value) && self.walk.is_needed_by_others(self.op, name));
@@ -450,13 +477,13 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         }
     }
 
-    fn push(&mut self) -> Result<()> {
-        let this = self;
+    fn push(self) -> Result<()> {
+        let mut this = self;
         let op = this.op;
         let values = &this.walk.session.values;
         let starts = this.carried.iter().map(|(start, _)| values.canonical(Ref::Value(*start)));
         let changes: Vec<Ref> = starts.chain(this.branch.changes()).collect();
-        this.walk.protect_outputs(op, &this.outputs.order, &changes);
+        this.walk.protect_outputs(op, this.outputs.order(), &changes);
         let head = NetHead::of(this.branch.forward, "_grad");
         let condition = this.condition_name();
         let net_name = this.walk.session.table.name(condition);
@@ -485,23 +512,24 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         }
         this.fill(&zeros)?;
 
-        let mut inputs = vec![Ref::Value(cond)];
-        let mut met = Set::default();
-        let listed = Listed::new(this.walk, op, &this.versions);
-        for part in this.branch.reads().iter() {
+        let reads = this.branch.reads(&mut this.walk.session.seen);
+        let mut inputs = Vec::with_capacity(1 + reads.len() + zeros.len());
+        inputs.push(Ref::Value(cond));
+        this.walk.session.seen.begin();
+        for part in reads {
             let mut part = this.walk.session.values.canonical(*part);
             if part == workspace {
                 this.walk.check_workspace(op, this.workspace)?;
                 this.walk.check_empty_before(op, this.workspace)?;
             } else {
-                part = outer_read(this.walk, op, &listed, part)?;
+                part = outer_read(this.walk, op, &this.listed, part)?;
             }
-            if met.insert(part) {
+            if this.walk.session.seen.insert(part) {
                 inputs.push(part);
             }
         }
         let sums = zeros.iter().map(|(_, value)| Ref::Value(*value));
-        inputs.extend(sums.filter(|sum| met.insert(*sum)));
+        inputs.extend(sums.filter(|sum| this.walk.session.seen.insert(*sum)));
         let mut loop_net = std::mem::take(&mut this.branch.net);
         loop_net.append(std::mem::take(&mut this.tail));
         let cond_head = NetHead {
@@ -520,15 +548,16 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
             changes,
             looks_at: std::mem::take(&mut this.looks_at),
         };
-        let outputs = std::mem::take(&mut this.outputs.order);
+        this.listed.done(this.walk);
+        let outputs = this.outputs.done(this.walk);
         this.walk.push_control(op, b"While", inputs, outputs, control);
         Ok(())
     }
 
     fn fill(&mut self, zeros: &[(BlobId, ValueId)]) -> Result<()> {
         for (blob, value) in zeros {
-            let like = match self.versions.get(blob) {
-                Some(version) => self.walk.shape(self.op, *version)?,
+            let like = match self.listed.read(*blob) {
+                Some(version) => self.walk.shape(self.op, version)?,
                 None => Ref::Blob(*blob),
             };
             self.walk.out.fill(like, 0.0, *value, false, None, Some(self.op as u32));
