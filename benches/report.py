@@ -34,10 +34,9 @@ def measured(upb):
     found = {}
     keys = [line.key for line in [*bars.MESSAGES, *bars.BYTES]]
     for entry in entries():
-        family, _, size = entry.partition(":")
         # Caffe2 takes minutes for some of these; what takes long is asked once.
         beside = any(key.startswith(entry + " reference/") for key in keys)
-        row = speed.one(family, int(size), 5, 5.0, with_reference=beside)
+        row = alone(sys.executable, entry, beside)
         found.update({"%s %s" % (entry, column): row[column] for column in row})
         print(entry, {k: round(v, 3) for k, v in row.items() if k in speed.COLUMNS}, flush=True)
     for entry, costs in stages(BASED).items():
@@ -49,13 +48,29 @@ def measured(upb):
     return {**found, **memory.figures(), **scaling.figures()}
 
 
+def alone(python, entry, beside):
+    """The figures of one net, from a process of its own: what others have left in memory counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "row.json")
+        command = [python, os.path.join(HERE, "speed.py"), "--limit", "5", "--json", path, entry]
+        printed(command if beside else [*command, "--no-reference"])
+        with open(path, encoding="utf-8") as file:
+            [row] = json.load(file)
+    return row
+
+
+def printed(command, cwd=None):
+    """What a command prints."""
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, check=True, text=True)
+    return done.stdout
+
+
 def stages(nets):
     """net -> stage -> nanoseconds for each operator, by the benchmark in Rust."""
     with tempfile.TemporaryDirectory() as folder:
         writer = [sys.executable, os.path.join(HERE, "write_nets.py"), folder, *nets]
-        paths = subprocess.run(writer, stdout=subprocess.PIPE, check=True, text=True).stdout.split()
-        bench = ["cargo", "bench", "--quiet", "--bench", "stages", "--", "--json", *paths]
-        shown = subprocess.run(bench, cwd=HERE, stdout=subprocess.PIPE, check=True, text=True).stdout
+        bench = ["cargo", "bench", "--quiet", "--bench", "stages", "--", "--json"]
+        shown = printed([*bench, *printed(writer).split()], cwd=HERE)
     costs = [net["stages"] for net in json.loads(shown)]
     return {
         entry: {stage: cost["ns"] for stage, cost in stages.items()}
@@ -66,17 +81,11 @@ def stages(nets):
 def with_upb(python):
     """key of bars.UPB -> figure, measured in the environment of another Python."""
     backend = "from google.protobuf.internal import api_implementation as a; print(a.Type())"
-    found = subprocess.run([python, "-c", backend], stdout=subprocess.PIPE, check=True, text=True)
-    if found.stdout.strip() != "upb":
-        print("%s has protobuf with the backend %s, not upb" % (python, found.stdout.strip()))
+    found = printed([python, "-c", backend]).strip()
+    if found != "upb":
+        print("%s has protobuf with the backend %s, not upb" % (python, found))
         return {}
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "upb.json")
-        speed_py = os.path.join(HERE, "speed.py")
-        command = [python, speed_py, "--no-reference", "--json", path, "chain:10000"]
-        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-        with open(path, encoding="utf-8") as file:
-            [row] = json.load(file)
+    row = alone(python, "chain:10000", beside=False)
     return {line.key: row[line.key.split()[-1]] for line in bars.UPB}
 
 

@@ -91,10 +91,13 @@ pub struct Gradients {
     /// The names, and room for more.
     text: Vec<u8>,
     used: usize,
-    /// How long the names of a blob and of the parts of its gradient are, and whether there are two
-    /// parts.
-    lengths: Vec<([u32; 3], bool)>,
+    /// How long the names of a blob and of the parts of its gradient are; [`NO_PART`] for the second
+    /// part of a dense one.
+    lengths: Vec<[u32; 3]>,
 }
+
+/// No name is as long as that.
+const NO_PART: u32 = u32::MAX;
 
 /// How much memory is made ready at a time.
 const PAGE: usize = 1 << 12;
@@ -127,13 +130,13 @@ impl Gradients {
     /// Each blob with the first and, if its gradient is sparse, the second part of its gradient.
     pub fn iter(&self) -> impl Iterator<Item = Names<'_>> {
         let mut rest = &self.text[..];
-        self.lengths.iter().map(move |&(lengths, sparse)| {
-            let [blob, first, second] = lengths.map(|length| {
+        self.lengths.iter().map(move |&[blob, first, second]| {
+            let mut next = |length: u32| {
                 let (name, behind) = rest.split_at(length as usize);
                 rest = behind;
                 name
-            });
-            (blob, first, sparse.then_some(second))
+            };
+            (next(blob), next(first), (second != NO_PART).then(|| next(second)))
         })
     }
 }
@@ -202,11 +205,11 @@ pub(crate) fn names(session: &mut Session<'_, '_>, gradients: &[BlobGradient]) -
             named.push(session.table.pieces(name))
         };
         let (first, second) = match *gradient {
-            Gradient::None => (0, None),
-            Gradient::Dense(gradient) => (part(gradient), None),
-            Gradient::Sparse(indices, values) => (part(indices), Some(part(values))),
+            Gradient::None => (0, NO_PART),
+            Gradient::Dense(gradient) => (part(gradient), NO_PART),
+            Gradient::Sparse(indices, values) => (part(indices), part(values)),
         };
-        named.lengths.push(([blob, first, second.unwrap_or(0)], second.is_some()));
+        named.lengths.push([blob, first, second]);
     }
     named
 }

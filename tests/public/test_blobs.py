@@ -144,6 +144,7 @@ def test_targets_in_two_texts_are_the_same_targets(ys, more):
             return type(error), str(error)
 
     assert answer(blobs.plain_targets(ys)) == answer(blobs.targets_to_core(ys))
-    given = [gradient for gradient in (ys.values() if isinstance(ys, dict) else ()) if gradient != "c"]
+    values = ys.values() if isinstance(ys, dict) else ()
+    given = [gradient for gradient in values if gradient != "c"]
     plain = not any(given) and "" not in given and all(y.isascii() and "\0" not in y for y in ys)
     assert isinstance(blobs.plain_targets(ys), tuple) == (plain and len(ys) >= blobs.MANY)
