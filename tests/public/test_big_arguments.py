@@ -6,6 +6,7 @@ import ctrlgrad
 import pytest
 from ctrlgrad import GradientRegistry, caffe2_pb2
 from nets import do, net, op
+from places import PLACES
 
 PASS = GradientRegistry.GetBackwardPass
 VALUES = 100_000
@@ -126,3 +127,21 @@ def test_names_that_are_not_utf8():
     _, grads = PASS([fill, fc], {"y": "g"})
     assert grads["\udcff"] == "\udcff_grad"
     assert ctrlgrad.IR([fill, fc]).ssa[0].out_versions == {"\udcff": 0}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("values", [1000, 50_000])
+def test_what_is_lent_to_an_answer_is_what_is_written_into_one(place, values):
+    layers = [op("Tanh", "x", "h"), op("Relu", "h", "y")]
+    for number, layer in enumerate(layers):
+        layer.arg.add(name="ints").ints.extend(range(number, values))
+        layer.arg.add(name="texts").strings.extend([b"text"] * values)
+        layer.arg.add(name="small", i=number)
+        layer.engine = "E" * values
+    forward = PLACES[place](layers, "x", "y")
+    # Operators that are handed over one by one have nothing to lend from.
+    (ops, grads) = PASS(forward.op, ["y"])
+    ops_bytes, found = ctrlgrad.backward_bytes(forward.SerializeToString(), ["y"])
+    assert ops == list(caffe2_pb2.NetDef.FromString(ops_bytes).op)
+    assert grads == found and "x" in found
+    assert len(ops_bytes) > 8 * values
