@@ -52,11 +52,6 @@ impl<K, V> Map<K, V> {
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.entries.iter().map(|(key, _)| key)
     }
-
-    /// The values, to be changed.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.entries.iter_mut().map(|(_, value)| value)
-    }
 }
 
 impl<K: Copy + Eq + Hash, V> Map<K, V> {
