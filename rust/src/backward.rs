@@ -66,7 +66,7 @@ impl<'a> Outcome<'a> {
     }
 
     /// The blobs that have a gradient in the end, in the order in which the walk met them.
-    pub fn gradients(&self) -> impl Iterator<Item = (BlobId, Found)> + '_ {
+    pub fn gradients(&self) -> impl Iterator<Item = (BlobId, Found)> + use<'_, 'a> {
         self.order.iter().filter_map(|place| {
             let found = self.found[*place as usize];
             (!found.gradient.is_none()).then(|| (self.ssa.blobs[*place as usize], found))
@@ -74,7 +74,7 @@ impl<'a> Outcome<'a> {
     }
 
     /// The gradients of blobs as they came into the net, in that order.
-    pub fn incoming(&self) -> impl Iterator<Item = (BlobId, Gradient)> + '_ {
+    pub fn incoming(&self) -> impl Iterator<Item = (BlobId, Gradient)> + use<'_, 'a> {
         let came_in = self.gradients().filter(|(_, found)| self.came_in(*found));
         came_in.map(|(blob, found)| (blob, found.gradient))
     }
@@ -128,7 +128,7 @@ pub fn backward<'a>(
     around: &Surroundings<'_>,
 ) -> Result<Outcome<'a>> {
     session.check_depth()?;
-    check_orphans(&session.table, net, &around.read_outside)?;
+    check_orphans(&session.table, net, around.read_outside)?;
     let mut walk = Walk::start(session, net, targets, around);
     for op in (0..net.ops().len()).rev() {
         walk.step(op).map_err(|error| error.at(op, net.ops()[op].view.op_type))?;
@@ -173,7 +173,7 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
         targets: &[Target],
         around: &'w Surroundings<'w>,
     ) -> Self {
-        let mut places = Vec::with_capacity(targets.len());
+        let mut places: SmallVec<[u32; 8]> = SmallVec::with_capacity(targets.len());
         let blobs = targets.iter().map(|target| target.blob);
         let table_len = session.table.len();
         let WalkMemory { ssa, mut found, mut producers, mut order, gets, mut written_by } =
@@ -425,8 +425,7 @@ pub fn single<'a>(
     let mut gets = Vec::new();
     let answer = if natively {
         Arguments::read(&net.ops()[0].view)
-            .and_then(|args| control::differentiate(&mut walk, 0, &args))
-            .map(|gradients| gets = gradients)
+            .and_then(|args| control::differentiate(&mut walk, 0, &args, &mut gets))
     } else {
         walk.differentiate(0, &mut gets).map(|_| ())
     };

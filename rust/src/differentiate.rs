@@ -34,10 +34,10 @@ impl<'a> Walk<'_, '_, 'a> {
         if control::is_control(op_type) {
             let args = Arguments::read(view)?;
             let asked = if self.session.hook.knows(op_type) { self.ask(op)? } else { None };
-            *gets = match asked {
-                Some(asked) => asked,
-                None => control::differentiate(self, op, &args)?,
-            };
+            match asked {
+                Some(asked) => *gets = asked,
+                None => control::differentiate(self, op, &args, gets)?,
+            }
             return Ok(Recorded::No);
         }
         if view.has_more {

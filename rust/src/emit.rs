@@ -11,6 +11,9 @@ use crate::wire::{fields, Value, Writer};
 /// Fields of an operator, by number.
 type Pasted<'a> = SmallVec<[(u32, &'a [u8]); 8]>;
 
+/// Fields that go over as they are. One of another wire type than the schema's is unknown too.
+type Unknown<'a> = SmallVec<[&'a [u8]; 4]>;
+
 /// Fields of so many bytes are lent, if they can be, rather than written.
 pub const LENT_FROM: usize = 1 << 12;
 
@@ -55,14 +58,14 @@ impl<'e, 'a> Emitter<'e, 'a> {
                 let first = if *copy_args { op::ARG } else { op::DEVICE_OPTION };
                 self.paste(forward, first..=op::ENGINE);
                 self.writer.bytes(&net.args[own.start as usize..own.end as usize]);
-                self.head(net, op, Some(b""));
+                self.head(net, op, Some((b"", "")));
             }
             Body::Plain { named, args, device } => {
                 if let Some(device) = device {
                     self.writer.bytes_field(op::DEVICE_OPTION, device);
                 }
                 self.writer.bytes(&net.args[args.start as usize..args.end as usize]);
-                self.head(net, op, named.then_some(&b""[..]));
+                self.head(net, op, named.then_some((b"", "")));
             }
             Body::Given { op: given } => self.given(net, op, given),
             Body::Control(control) => self.control(net, op, control),
@@ -79,19 +82,19 @@ impl<'e, 'a> Emitter<'e, 'a> {
         self.table.name(id)
     }
 
-    /// Type, name, outputs and inputs.
-    fn head(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>, name: Option<&[u8]>) {
+    /// Type, name in two pieces, outputs and inputs.
+    fn head(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>, name: Option<(&[u8], &str)>) {
         self.writer.bytes_field(op::TYPE, op.op_type);
-        if let Some(name) = name {
-            self.writer.bytes_field(op::NAME, name);
+        if let Some((name, suffix)) = name {
+            self.writer.pieces_field(op::NAME, (name, suffix.as_bytes()));
         }
         self.blobs(net, op);
     }
 
     fn blobs(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>) {
-        for (number, range) in [(op::OUTPUT, &op.outputs), (op::INPUT, &op.inputs)] {
-            for at in range.clone().rev() {
-                self.blob(number, net.refs[at as usize]);
+        for (number, blobs) in [(op::OUTPUT, net.writes(op)), (op::INPUT, net.inputs(op))] {
+            for blob in blobs.iter().rev() {
+                self.blob(number, *blob);
             }
         }
     }
@@ -147,46 +150,49 @@ impl<'e, 'a> Emitter<'e, 'a> {
     }
 
     fn control(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>, control: &Control<'a>) {
-        let forward = &control.forward;
-        // A field of another wire type than the schema's is an unknown field, and kept as one.
-        let rest: Vec<&[u8]> = forward
-            .fields()
-            .filter(|field| match field.number {
-                op::INPUT..=op::CONTROL_INPUT => !matches!(field.value, Value::Bytes(_)),
-                op::IS_GRADIENT_OP => !matches!(field.value, Value::Varint(_)),
-                _ => true,
-            })
-            .map(|field| field.raw)
-            .collect();
+        let (mut name, mut pasted, mut rest) = (None, Pasted::new(), Unknown::new());
+        for field in control.forward.fields() {
+            match (field.number, field.value) {
+                (op::NAME, Value::Bytes(found)) => name = Some(found),
+                (op::DEVICE_OPTION | op::ENGINE, Value::Bytes(_)) => {
+                    pasted.push((field.number, field.raw));
+                }
+                (op::INPUT..=op::CONTROL_INPUT, Value::Bytes(_))
+                | (op::IS_GRADIENT_OP, Value::Varint(_)) => {}
+                _ => rest.push(field.raw),
+            }
+        }
+        pasted.sort_by_key(|(number, _)| *number);
         for raw in rest.into_iter().rev() {
             self.writer.bytes(raw);
         }
         self.writer.varint_field(op::IS_GRADIENT_OP, 1);
-        self.paste(forward.more(), op::DEVICE_OPTION..=op::ENGINE);
-        for argument in control.args.iter().rev() {
-            self.control_arg(argument);
+        for (_, raw) in pasted.into_iter().rev() {
+            self.writer.bytes(raw);
         }
-        let name = forward.last_string(op::NAME).map(|name| suffixed_name(name, "_grad"));
-        self.head(net, op, name.as_deref());
+        for argument in control.args.iter().rev() {
+            self.control_arg(net, argument);
+        }
+        self.head(net, op, name.map(|name| lengthened(name, "_grad")));
     }
 
-    fn control_arg(&mut self, argument: &ControlArg<'a>) {
+    fn control_arg(&mut self, outer: &GradientNet<'a>, argument: &ControlArg<'a>) {
         let position = self.writer.position();
         let name = match argument {
-            ControlArg::Net(name, head, net) => {
+            ControlArg::Net(name, inner) => {
                 let position = self.writer.position();
-                self.net(head, net);
+                self.net(&inner.head, &inner.net);
                 self.writer.close(arg::N, position);
                 name
             }
             ControlArg::Names(name, blobs) => {
-                for blob in blobs.iter().rev() {
+                for blob in outer.refs[blobs.start as usize..blobs.end as usize].iter().rev() {
                     self.blob(arg::STRINGS, *blob);
                 }
                 name
             }
             ControlArg::Ints(name, ints) => {
-                for int in ints.iter().rev() {
+                for int in outer.numbers[ints.start as usize..ints.end as usize].iter().rev() {
                     self.writer.varint_field(arg::INTS, u64::from(*int));
                 }
                 name
@@ -206,25 +212,24 @@ impl<'e, 'a> Emitter<'e, 'a> {
                 self.writer.bytes_field(net::NAME, &head.name);
                 return;
             };
-            let left_out = [net::NAME, net::OP, net::EXTERNAL_INPUT, net::EXTERNAL_OUTPUT];
-            let rest: Vec<_> = fields(forward.bytes)
-                .filter_map(Result::ok)
-                .filter(|field| {
-                    !left_out.contains(&field.number) || !matches!(field.value, Value::Bytes(_))
-                })
-                .collect();
-            for field in rest.iter().rev() {
-                self.writer.bytes(field.raw);
+            let (mut name, mut rest) = (None, Unknown::new());
+            for field in fields(forward.bytes).filter_map(Result::ok) {
+                match (field.number, field.value) {
+                    (net::NAME, Value::Bytes(found)) => name = Some(found),
+                    (net::OP | net::EXTERNAL_INPUT | net::EXTERNAL_OUTPUT, Value::Bytes(_)) => {}
+                    _ => rest.push(field.raw),
+                }
+            }
+            for raw in rest.into_iter().rev() {
+                self.writer.bytes(raw);
             }
             self.net_ops(net);
-            let name = forward.name().ok().flatten();
             let name = match name {
-                None if head.always_named => Some(head.suffix.as_bytes().to_vec()),
-                Some(name) if head.always_named => Some([name, head.suffix.as_bytes()].concat()),
-                name => name.map(|name| suffixed_name(name, head.suffix)),
+                name if head.always_named => Some((name.unwrap_or_default(), head.suffix)),
+                name => name.map(|name| lengthened(name, head.suffix)),
             };
-            if let Some(name) = name {
-                self.writer.bytes_field(net::NAME, &name);
+            if let Some((name, suffix)) = name {
+                self.writer.pieces_field(net::NAME, (name, suffix.as_bytes()));
             }
         });
     }
@@ -238,10 +243,6 @@ fn place_in(text: &[u8], field: &[u8]) -> Option<std::ops::Range<usize>> {
 }
 
 /// An empty name stays empty: the reference lengthens only names that there are.
-fn suffixed_name(name: &[u8], suffix: &str) -> Vec<u8> {
-    if name.is_empty() {
-        Vec::new()
-    } else {
-        [name, suffix.as_bytes()].concat()
-    }
+fn lengthened<'n>(name: &'n [u8], suffix: &'static str) -> (&'n [u8], &'static str) {
+    (name, if name.is_empty() { "" } else { suffix })
 }

@@ -332,20 +332,32 @@ pub struct GradientNet<'a> {
     pub refs: Vec<Ref>,
     /// Serialized `arg` fields of theirs.
     pub args: Vec<u8>,
+    /// Numbers among the arguments of gradient Dos.
+    pub numbers: Vec<u32>,
 }
 
-/// One gradient operator.
+/// One gradient operator, in the 64 bytes of one line of the cache.
 pub struct GradientOp<'a> {
     /// Its type.
     pub op_type: &'a [u8],
-    /// Its inputs, in [`GradientNet::refs`].
-    pub inputs: Range<u32>,
-    /// Its outputs, there too: values, and the workspaces of Dos.
-    pub outputs: Range<u32>,
-    /// The index of the forward operator that it serves; `None` for those that start the pass.
-    pub forward: Option<u32>,
+    /// Where its inputs start in [`GradientNet::refs`], where its outputs do, and where these end.
+    places: [u32; 3],
+    /// The index of the forward operator that it serves; [`NOBODY`] for those that start the pass.
+    serves: u32,
     /// Everything else.
     pub body: Body<'a>,
+}
+
+/// In place of the index of a forward operator.
+const NOBODY: u32 = u32::MAX;
+
+const _: () = assert!(size_of::<GradientOp<'_>>() == 64);
+
+impl GradientOp<'_> {
+    /// The index of the forward operator that it serves; `None` for those that start the pass.
+    pub fn forward(&self) -> Option<u32> {
+        (self.serves != NOBODY).then_some(self.serves)
+    }
 }
 
 /// The rest of a gradient operator's message.
@@ -383,7 +395,7 @@ pub struct Control<'a> {
     /// The forward operator, whose other fields go over.
     pub forward: OpRef<'a>,
     /// The arguments, in order.
-    pub args: Vec<ControlArg<'a>>,
+    pub args: SmallVec<[ControlArg<'a>; 4]>,
     /// Blobs of this net that the operator changes although they are not among its outputs.
     pub changes: Vec<Ref>,
     /// Blobs of this net that it reads although they are not among its inputs.
@@ -400,11 +412,26 @@ impl Drop for Control<'_> {
 /// An argument of a gradient Do, If or While.
 pub enum ControlArg<'a> {
     /// A net.
-    Net(&'static str, NetHead<'a>, GradientNet<'a>),
-    /// Names of blobs, as `strings`.
-    Names(&'static str, Vec<Ref>),
-    /// Numbers, as `ints`.
-    Ints(&'static str, Vec<u32>),
+    Net(&'static str, Box<InnerNet<'a>>),
+    /// Names of blobs, as `strings`: in [`GradientNet::refs`] of the net that the operator is in.
+    Names(&'static str, Range<u32>),
+    /// Numbers, as `ints`: in [`GradientNet::numbers`] of that net.
+    Ints(&'static str, Range<u32>),
+}
+
+impl<'a> ControlArg<'a> {
+    /// A net inside.
+    pub fn net(name: &'static str, head: NetHead<'a>, net: GradientNet<'a>) -> Self {
+        ControlArg::Net(name, Box::new(InnerNet { head, net }))
+    }
+}
+
+/// A gradient net inside a gradient Do, If or While.
+pub struct InnerNet<'a> {
+    /// What it has beside its operators.
+    pub head: NetHead<'a>,
+    /// Its operators.
+    pub net: GradientNet<'a>,
 }
 
 /// What a gradient net has beside its operators.
@@ -445,15 +472,18 @@ impl<'a> GradientNet<'a> {
         self.ops.clear();
         self.refs.clear();
         self.args.clear();
+        self.numbers.clear();
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        memory::room(&self.ops) + memory::room(&self.refs) + memory::room(&self.args)
+        let numbers = memory::room(&self.numbers);
+        memory::room(&self.ops) + memory::room(&self.refs) + memory::room(&self.args) + numbers
     }
 
     /// The memory of an empty net, for another one.
     pub(crate) fn renewed<'b>(self) -> GradientNet<'b> {
-        GradientNet { ops: memory::renewed(self.ops), refs: self.refs, args: self.args }
+        let Self { ops, refs, args, numbers } = self;
+        GradientNet { ops: memory::renewed(ops), refs, args, numbers }
     }
 
     /// Appends an operator.
@@ -494,32 +524,42 @@ impl<'a> GradientNet<'a> {
         forward: Option<u32>,
         body: Body<'a>,
     ) {
-        let short = |range: Range<usize>| range.start as u32..range.end as u32;
-        let (inputs, outputs) = (short(inputs), short(outputs));
-        self.ops.extend(std::iter::once_with(|| GradientOp {
-            op_type,
-            inputs,
-            outputs,
-            forward,
-            body,
-        }));
+        debug_assert!(inputs.end == outputs.start, "outputs come behind inputs");
+        let places = [inputs.start, outputs.start, outputs.end].map(|place| place as u32);
+        let serves = forward.unwrap_or(NOBODY);
+        self.ops.extend(std::iter::once_with(|| GradientOp { op_type, places, serves, body }));
     }
 
-    /// Appends the operators of another net.
-    pub fn append(&mut self, other: GradientNet<'a>) {
-        let refs = self.refs.len() as u32;
-        let args = self.args.len() as u32;
-        let moved = |range: Range<u32>, by: u32| range.start + by..range.end + by;
-        self.refs.extend(other.refs);
-        self.args.extend(other.args);
-        self.ops.extend(other.ops.into_iter().map(|mut op| {
-            op.inputs = moved(op.inputs, refs);
-            op.outputs = moved(op.outputs, refs);
+    /// Appends the operators of another net, which has none then.
+    pub fn append(&mut self, other: &mut GradientNet<'a>) {
+        if other.ops.is_empty() {
+            return;
+        }
+        let starts = [self.refs.len(), self.args.len(), self.numbers.len()];
+        let [refs, args, numbers] = starts.map(|start| start as u32);
+        let moved = |range: &mut Range<u32>, by: u32| {
+            range.start += by;
+            range.end += by;
+        };
+        self.refs.append(&mut other.refs);
+        self.args.append(&mut other.args);
+        self.numbers.append(&mut other.numbers);
+        self.ops.extend(other.ops.drain(..).map(|mut op| {
+            op.places = op.places.map(|place| place + refs);
             match &mut op.body {
                 Body::Maker { own: range, .. } | Body::Plain { args: range, .. } => {
-                    *range = moved(range.clone(), args);
+                    moved(range, args);
                 }
-                Body::Given { .. } | Body::Control(_) => {}
+                Body::Control(control) => {
+                    for argument in &mut control.args {
+                        match argument {
+                            ControlArg::Names(_, range) => moved(range, refs),
+                            ControlArg::Ints(_, range) => moved(range, numbers),
+                            ControlArg::Net(..) => {}
+                        }
+                    }
+                }
+                Body::Given { .. } => {}
             }
             op
         }));
@@ -527,17 +567,34 @@ impl<'a> GradientNet<'a> {
 
     /// The inputs of an operator.
     pub fn inputs(&self, op: &GradientOp<'_>) -> &[Ref] {
-        &self.refs[op.inputs.start as usize..op.inputs.end as usize]
+        &self.refs[op.places[0] as usize..op.places[1] as usize]
     }
 
-    /// The outputs of an operator.
+    /// What an operator writes: values, and the workspaces of Dos.
+    pub fn writes(&self, op: &GradientOp<'_>) -> &[Ref] {
+        &self.refs[op.places[1] as usize..op.places[2] as usize]
+    }
+
+    /// The values that an operator writes.
     pub fn outputs(&self, op: &GradientOp<'_>) -> impl DoubleEndedIterator<Item = ValueId> + '_ {
-        self.refs[op.outputs.start as usize..op.outputs.end as usize].iter().filter_map(|output| {
-            match output {
-                Ref::Value(value) => Some(*value),
-                Ref::Blob(_) => None,
-            }
+        self.writes(op).iter().filter_map(|output| match output {
+            Ref::Value(value) => Some(*value),
+            Ref::Blob(_) => None,
         })
+    }
+
+    /// Appends names for an argument of a gradient Do and says where they stand.
+    pub fn names(&mut self, names: impl IntoIterator<Item = Ref>) -> Range<u32> {
+        let start = self.refs.len() as u32;
+        self.refs.extend(names);
+        start..self.refs.len() as u32
+    }
+
+    /// Appends numbers for an argument of a gradient Do and says where they stand.
+    pub fn ints(&mut self, numbers: impl IntoIterator<Item = u32>) -> Range<u32> {
+        let start = self.numbers.len() as u32;
+        self.numbers.extend(numbers);
+        start..self.numbers.len() as u32
     }
 
     /// Appends an argument and says where it stands.

@@ -107,6 +107,14 @@ impl<'a> Spare<'a> {
         }
     }
 
+    /// Takes back a gradient net without operators.
+    pub fn take_back_empty(&mut self, net: GradientNet<'a>) {
+        if self.lent > 0 && self.keeps(net.bytes()) {
+            self.lent -= 1;
+            self.gradient_nets.push(net);
+        }
+    }
+
     /// Takes back a gradient net that has been written out, and those inside it.
     pub fn take_back_written(&mut self, net: GradientNet<'a>) {
         let mut waiting = vec![net];
@@ -114,15 +122,12 @@ impl<'a> Spare<'a> {
             for op in net.ops.drain(..) {
                 let Body::Control(mut control) = op.body else { continue };
                 waiting.extend(control.args.drain(..).filter_map(|argument| match argument {
-                    ControlArg::Net(_, _, inner) => Some(inner),
+                    ControlArg::Net(_, inner) => Some(inner.net),
                     _ => None,
                 }));
             }
-            if self.lent > 0 && self.keeps(net.bytes()) {
-                self.lent -= 1;
-                net.clear();
-                self.gradient_nets.push(net);
-            }
+            net.clear();
+            self.take_back_empty(net);
         }
     }
 

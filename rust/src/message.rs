@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use crate::error::{Error, Result};
 use crate::wire::{fields, last_payload, packed_varints, Field, Value};
 
@@ -253,8 +255,8 @@ impl<'a> ArgRef<'a> {
     }
 
     /// The field `ints`, packed or not.
-    pub fn ints(&self) -> Result<Vec<i64>> {
-        let mut ints = Vec::new();
+    pub fn ints(&self) -> Result<SmallVec<[i64; 8]>> {
+        let mut ints = SmallVec::new();
         for field in self.well_formed().filter(|field| field.number == arg::INTS) {
             match field.value {
                 Value::Varint(value) => ints.push(value as i64),

@@ -134,7 +134,7 @@ impl Walk<'_, '_, '_> {
         let stopped = |walk: &Self, k: usize| walk.is_stopped(walk.net.blobs()[inputs.start + k]);
         let is_new = |part: Ref| matches!(part, Ref::Value(value) if value.0 >= values);
         // Which input each new value belongs to, and whether it still waits for being recorded.
-        let mut owners: SmallVec<[u32; 8]> = SmallVec::new();
+        let mut owners: SmallVec<[u32; 32]> = SmallVec::new();
         owners.resize((self.session.values.len() - values) as usize, u32::MAX);
         let mut any_sparse = false;
         for (k, gradient) in g_input.iter().enumerate().take(inputs.len()) {

@@ -37,25 +37,24 @@ pub fn drop_idle_copies<'a>(session: &mut Session<'_, 'a>, net: &mut GradientNet
     if !session.idle_copies {
         return;
     }
-    let refs = &net.refs;
-    net.ops.retain(|op| !is_idle(session, refs, op));
+    let mut ops = std::mem::take(&mut net.ops);
+    ops.retain(|op| !is_idle(session, net, op));
+    net.ops = ops;
     for op in &mut net.ops {
         let Body::Control(control) = &mut op.body else { continue };
         control.args.retain_mut(|argument| {
-            let ControlArg::Net(_, head, inner) = argument else { return true };
-            stacker::maybe_grow(RED_ZONE, STACK, || drop_idle_copies(session, inner));
-            head.suffix != ELSE_SUFFIX || !inner.ops.is_empty()
+            let ControlArg::Net(_, inner) = argument else { return true };
+            stacker::maybe_grow(RED_ZONE, STACK, || drop_idle_copies(session, &mut inner.net));
+            inner.head.suffix != ELSE_SUFFIX || !inner.net.ops.is_empty()
         });
     }
 }
 
-fn is_idle<'a>(session: &mut Session<'_, 'a>, refs: &[Ref], op: &GradientOp<'a>) -> bool {
+fn is_idle<'a>(session: &mut Session<'_, 'a>, net: &GradientNet<'a>, op: &GradientOp<'a>) -> bool {
     if op.op_type != b"Copy" || !matches!(op.body, Body::Plain { .. }) {
         return false;
     }
-    let names = [&op.inputs, &op.outputs].map(|places| {
-        let part = refs[places.start as usize];
-        session.values.name_of(part, &mut session.table)
-    });
-    names[0] == names[1]
+    let [from, to] = [net.inputs(op)[0], net.writes(op)[0]]
+        .map(|part| session.values.name_of(part, &mut session.table));
+    from == to
 }

@@ -12,7 +12,7 @@ use crate::ssa::{Ssa, VersionId};
 #[derive(Default)]
 pub struct Surroundings<'o> {
     /// Blobs that somebody reads behind the end of the net.
-    pub read_outside: Vec<BlobId>,
+    pub read_outside: &'o [BlobId],
     /// Blobs that get no gradient: the walk stops there.
     pub no_gradient: Set<BlobId>,
     /// Blobs whose value, as it comes in, has no gradient to give to anything before it.

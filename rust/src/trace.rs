@@ -70,7 +70,7 @@ fn traced<'a>(session: &mut Session<'_, 'a>, ops: Forward<'a>, ys: &[Y]) -> Resu
                     made_values: made(producer.made_values),
                     forward: match producer.origin {
                         Origin::Forward(op) => Some(op),
-                        Origin::Made(at) => outcome.net.ops[at as usize].forward,
+                        Origin::Made(at) => outcome.net.ops[at as usize].forward(),
                         Origin::Caller => None,
                     },
                 }

@@ -23,7 +23,7 @@ pub fn verify<'a>(
 ) -> Result<()> {
     let mut play = Play::new(session, net.refs.len());
     for op in &net.ops {
-        play.op(net, op).map_err(|error| match op.forward {
+        play.op(net, op).map_err(|error| match op.forward() {
             Some(forward) => error.at(forward as usize, op_type(forward)),
             None => error,
         })?;
@@ -133,9 +133,9 @@ impl<'p, 's, 'a> Play<'p, 's, 'a> {
                 self.reads(*part)?;
             }
             for argument in &control.args {
-                if let ControlArg::Net(_, head, inner) = argument {
+                if let ControlArg::Net(_, inner) = argument {
                     stacker::maybe_grow(RED_ZONE, STACK, || {
-                        verify(self.session, inner, &|at| type_in(head, at), &[])
+                        verify(self.session, &inner.net, &|at| type_in(&inner.head, at), &[])
                     })?;
                 }
             }
@@ -154,7 +154,7 @@ impl<'p, 's, 'a> Play<'p, 's, 'a> {
         let mut hashed: Option<Set<Ref>> = None;
         for value in net.outputs(op) {
             let name = self.session.values.name(value, &mut self.session.table);
-            let is_read = if inputs.len() * op.outputs.len() <= FEW {
+            let is_read = if inputs.len() * net.writes(op).len() <= FEW {
                 inputs.contains(&Ref::Blob(name))
             } else {
                 hashed

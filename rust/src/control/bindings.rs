@@ -1,5 +1,7 @@
 //! The blob bindings of a Do: which inner blob is which outer one.
 
+use smallvec::SmallVec;
+
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
@@ -8,6 +10,9 @@ use crate::message::{ArgRef, NetRef};
 use crate::ssa::VersionId;
 
 use super::{net_argument, Arguments};
+
+/// How many blobs most Dos bind, at the most: lists of so many take no memory of their own.
+pub const FEW: usize = 8;
 
 /// What a Do binds, checked.
 ///
@@ -20,9 +25,9 @@ pub struct Bindings<'a> {
     pub workspace: BlobId,
     inputs: usize,
     /// By place among inputs and outputs: the number.
-    numbers: Vec<u32>,
+    numbers: SmallVec<[u32; FEW]>,
     /// By number.
-    pairs: Vec<Pair>,
+    pairs: SmallVec<[Pair; FEW]>,
     by_outer: Map<BlobId, u32>,
     by_inner: Map<BlobId, u32>,
 }
@@ -46,7 +51,7 @@ impl<'a> Bindings<'a> {
             net_argument(walk, args, "net")?.ok_or_else(|| broken("it has no argument net"))?;
         let inner_blobs = only(args, "inner_blobs")?;
         let outer_index = only(args, "outer_blobs_idx")?;
-        let inner_blobs: Vec<&'a [u8]> = inner_blobs.strings().collect();
+        let inner_blobs: SmallVec<[&'a [u8]; FEW]> = inner_blobs.strings().collect();
         let outer_index = outer_index.ints()?;
         if inner_blobs.is_empty() || outer_index.is_empty() {
             return Err(broken("inner_blobs or outer_blobs_idx is empty"));
@@ -89,8 +94,8 @@ impl<'a> Bindings<'a> {
             net,
             workspace: *read_last,
             inputs: inputs.len(),
-            numbers: Vec::with_capacity(places),
-            pairs: Vec::with_capacity(places),
+            numbers: SmallVec::with_capacity(places),
+            pairs: SmallVec::with_capacity(places),
             by_outer: Map::with_room(places),
             by_inner: Map::default(),
         };

@@ -2,6 +2,8 @@
 
 use std::cell::OnceCell;
 
+use smallvec::SmallVec;
+
 use crate::backward::{backward, Target, Walk};
 use crate::blobs::BlobId;
 use crate::error::Result;
@@ -21,13 +23,16 @@ pub struct Branch<'a> {
     /// The gradient operators.
     pub net: GradientNet<'a>,
     /// The gradients of blobs as they come in, in the order in which the walk met the blobs.
-    pub incoming: Vec<(BlobId, Gradient)>,
+    pub incoming: BlobGradients,
     /// The gradients that blobs have in the end, whatever version of them it is.
-    pub final_gradients: Vec<(BlobId, Gradient)>,
+    pub final_gradients: BlobGradients,
     /// All values from here on are made by this net.
     first_value: u32,
-    reads: OnceCell<Vec<Ref>>,
+    reads: OnceCell<SmallVec<[Ref; 8]>>,
 }
+
+/// Blobs with their gradients; of most branches there are few.
+pub type BlobGradients = SmallVec<[(BlobId, Gradient); 4]>;
 
 impl<'a> Branch<'a> {
     /// Differentiates a net, starting from `seeds`.
@@ -38,7 +43,7 @@ impl<'a> Branch<'a> {
         around: &Surroundings<'_>,
     ) -> Result<Self> {
         let net = session.spare.net().filled(forward.ops(), &mut session.table)?;
-        let targets: Vec<Target> = seeds
+        let targets: SmallVec<[Target; 4]> = seeds
             .map(|seed| Target {
                 blob: seed.output,
                 gradient: Some(Gradient::Dense(seed.gradient)),
@@ -67,9 +72,9 @@ impl<'a> Branch<'a> {
         self.reads.get_or_init(|| self.find_reads(seen))
     }
 
-    fn find_reads(&self, seen: &mut Seen) -> Vec<Ref> {
+    fn find_reads(&self, seen: &mut Seen) -> SmallVec<[Ref; 8]> {
         seen.begin();
-        let mut read = Vec::with_capacity(self.net.refs.len());
+        let mut read = SmallVec::new();
         for op in &self.net.ops {
             let inputs = self.net.inputs(op).iter().filter(|part| !self.makes(**part));
             read.extend(inputs.copied().filter(|part| seen.insert(*part)));
@@ -82,19 +87,17 @@ impl<'a> Branch<'a> {
     }
 
     /// What its operators write: values, and the workspaces of Dos.
-    pub fn writes(&self) -> impl Iterator<Item = Ref> + '_ {
-        self.net.ops.iter().flat_map(|op| {
-            self.net.refs[op.outputs.start as usize..op.outputs.end as usize].iter().copied()
-        })
+    pub fn writes(&self) -> impl Iterator<Item = Ref> + use<'_, 'a> {
+        self.net.ops.iter().flat_map(|op| self.net.writes(op).iter().copied())
     }
 
     /// The workspaces of the Dos among its operators.
-    pub fn workspaces(&self) -> impl Iterator<Item = Ref> + '_ {
+    pub fn workspaces(&self) -> impl Iterator<Item = Ref> + use<'_, 'a> {
         self.writes().filter(|part| matches!(part, Ref::Blob(_)))
     }
 
     /// What comes from outside and is changed by it although it is no output.
-    pub fn changes(&self) -> impl Iterator<Item = Ref> + '_ {
+    pub fn changes(&self) -> impl Iterator<Item = Ref> + use<'_, 'a> {
         let changes = self.net.ops.iter().flat_map(|op| match &op.body {
             Body::Control(control) => &control.changes[..],
             _ => &[],
@@ -104,9 +107,9 @@ impl<'a> Branch<'a> {
 }
 
 /// What comes of an iterator, in a list with room for as much as may come.
-fn in_room<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+fn in_room(items: impl Iterator<Item = (BlobId, Gradient)>) -> BlobGradients {
     let (least, most) = items.size_hint();
-    let mut list = Vec::with_capacity(most.unwrap_or(least));
+    let mut list = SmallVec::with_capacity(most.unwrap_or(least));
     list.extend(items);
     list
 }
@@ -119,7 +122,7 @@ pub struct Outputs {
     /// By name: the number of the value.
     places: Places,
     /// In the order of first use.
-    order: Vec<Ref>,
+    order: SmallVec<[Ref; 8]>,
 }
 
 impl Outputs {
@@ -128,7 +131,7 @@ impl Outputs {
         let mut places = std::mem::take(&mut walk.session.outputs);
         places.begin(walk.session.table.len());
         // Most inputs get a gradient, and there may be workspaces.
-        Self { places, order: Vec::with_capacity(walk.net.inputs(op).len() + 2) }
+        Self { places, order: SmallVec::with_capacity(walk.net.inputs(op).len() + 2) }
     }
 
     /// Takes in all that a net writes. Values of one name become one value of the operator.
@@ -199,7 +202,7 @@ impl Outputs {
     }
 
     /// All of them. Gives the memory back.
-    pub fn done(self, walk: &mut Walk<'_, '_, '_>) -> Vec<Ref> {
+    pub fn done(self, walk: &mut Walk<'_, '_, '_>) -> SmallVec<[Ref; 8]> {
         walk.session.outputs = self.places;
         self.order
     }

@@ -2,6 +2,8 @@
 
 use std::cell::OnceCell;
 
+use smallvec::{smallvec, SmallVec};
+
 use crate::backward::{backward, Target, Walk};
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
@@ -9,9 +11,12 @@ use crate::few::{Map, Set};
 use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::surroundings::Surroundings;
 
-use super::bindings::{broken, Bindings};
+use super::bindings::{broken, Bindings, FEW};
 use super::seeds::{seeds, set_apart, Seed};
 use super::{not_listed, unlisted, Arguments};
+
+/// The gradients of outputs, as the net inside knows them.
+type InnerSeeds = SmallVec<[ValueId; FEW]>;
 
 /// Behind the inner name of an output: its gradient, inside.
 const INNER_GRADIENT: &[u8] = b"/_DO_OPERATOR_INNER_GRAD_";
@@ -24,13 +29,14 @@ pub(super) fn differentiate<'a>(
     walk: &mut Walk<'_, '_, 'a>,
     op: usize,
     args: &Arguments<'a>,
-) -> Result<Vec<Gradient>> {
+    gets: &mut Vec<Gradient>,
+) -> Result<()> {
     let bindings = Bindings::read(walk, op, args)?;
     let mut seeds = seeds(walk, op, walk.net.outputs(op).len() - 1)?;
     let body = walk.session.spare.net().filled(bindings.net.ops(), &mut walk.session.table)?;
 
-    let mut inner_seeds = Vec::with_capacity(seeds.len());
-    let mut targets = Vec::with_capacity(seeds.len());
+    let mut inner_seeds: InnerSeeds = SmallVec::with_capacity(seeds.len());
+    let mut targets: SmallVec<[Target; 4]> = SmallVec::with_capacity(seeds.len());
     for seed in &seeds {
         // Every output is bound: the bindings have been checked.
         let Some(blob) = bindings.inner(seed.output) else { continue };
@@ -42,6 +48,8 @@ pub(super) fn differentiate<'a>(
     }
     let indifferent = walk.indifferent_before(op);
     let inside = |outer: &BlobId| bindings.inner(*outer);
+    let read_outside: SmallVec<[BlobId; FEW]> =
+        walk.net.outputs(op).iter().filter_map(inside).collect();
     let (session, sight) = walk.apart();
     let matter = OnceCell::new();
     let matters = |blob| {
@@ -50,13 +58,13 @@ pub(super) fn differentiate<'a>(
         outer.is_some_and(|outer| matter().contains(&outer))
     };
     let around = Surroundings {
-        read_outside: sight.net.outputs(op).iter().filter_map(inside).collect(),
+        read_outside: &read_outside,
         indifferent: indifferent.iter().filter_map(inside).collect(),
         no_gradient: Set::default(),
         matters: Some(&matters),
     };
     let outcome = backward(session, &body, &targets, &around)?;
-    let mut incoming = vec![Gradient::None; bindings.len()];
+    let mut incoming: SmallVec<[Gradient; FEW]> = smallvec![Gradient::None; bindings.len()];
     for (blob, found) in outcome.gradients() {
         // Where it does not matter, the gradient of a later version is handed on, as in the reference.
         if outcome.came_in(found) || around.indifferent.contains(&blob) {
@@ -71,14 +79,13 @@ pub(super) fn differentiate<'a>(
 
     check_kept(walk, op, &bindings, &seeds, &incoming)?;
     let mut way_out = WayOut::default();
-    let mut gradients = Vec::with_capacity(walk.net.inputs(op).len());
     for k in 0..walk.net.inputs(op).len() - 1 {
         let number = bindings.input(k);
         let gradient = incoming[number as usize];
-        gradients.push(way_out.carry(walk, &bindings, &mut inner, number, gradient));
+        gets.push(way_out.carry(walk, &bindings, &mut inner, number, gradient));
     }
     if inner.ops.is_empty() {
-        return Ok(gradients);
+        return Ok(());
     }
 
     walk.check_workspace(op, bindings.workspace)?;
@@ -86,8 +93,7 @@ pub(super) fn differentiate<'a>(
         way_out.outputs.iter().map(|value| walk.session.values.nominal(*value)).collect();
     set_apart(walk, op, &mut seeds, &reserved);
     let way_in = WayIn::find(walk, op, &inner, own_ops, &bindings, (&inner_seeds, &seeds))?;
-    push(walk, op, &bindings, inner, way_in, way_out)?;
-    Ok(gradients)
+    push(walk, op, &bindings, inner, way_in, way_out)
 }
 
 /// An output that the net inside leaves as it was hands its gradient on to what it was.
@@ -114,8 +120,8 @@ fn check_kept(
 /// The gradients that leave: copies of inner blobs, bound to outer ones.
 #[derive(Default)]
 struct WayOut {
-    copies: Vec<ValueId>,
-    outputs: Vec<ValueId>,
+    copies: SmallVec<[ValueId; FEW]>,
+    outputs: SmallVec<[ValueId; FEW]>,
 }
 
 impl WayOut {
@@ -157,14 +163,14 @@ impl WayOut {
 #[derive(Default)]
 struct WayIn {
     /// Outer blobs, in the order of first use.
-    inputs: Vec<Ref>,
+    inputs: SmallVec<[Ref; FEW]>,
     /// Inner blob, and the index of its outer one among the inputs.
-    bound: Vec<(Ref, u32)>,
-    saved: Vec<Ref>,
+    bound: SmallVec<[(Ref, u32); FEW]>,
+    saved: SmallVec<[Ref; FEW]>,
     /// Outer blobs that the inner net writes although they are bound for reading.
     changes: Vec<Ref>,
     /// By number of a binding: the place of its outer blob among the inputs, or [`NONE`].
-    places: Vec<u32>,
+    places: SmallVec<[u32; FEW]>,
     /// The places of gradients.
     gradients: Map<Ref, u32>,
 }
@@ -188,9 +194,9 @@ impl WayIn {
             let at = value.0.checked_sub(first_seed).map(|at| at as usize);
             at.filter(|at| *at < inner_seeds.len())
         };
-        let mut way = Self { places: vec![NONE; bindings.len()], ..Self::default() };
-        let mut seed_met = vec![false; inner_seeds.len()];
-        let mut number_met = vec![false; bindings.len()];
+        let mut way = Self { places: smallvec![NONE; bindings.len()], ..Self::default() };
+        let mut seed_met: SmallVec<[bool; FEW]> = smallvec![false; inner_seeds.len()];
+        let mut number_met: SmallVec<[bool; FEW]> = smallvec![false; bindings.len()];
         let mut unbound_met: Set<BlobId> = Set::default();
         for (at, gradient_op) in inner.ops.iter().enumerate() {
             for part in inner.inputs(gradient_op) {
@@ -287,16 +293,20 @@ fn push<'a>(
     let WayIn { mut inputs, bound, saved, changes, .. } = way_in;
     let WayOut { copies, outputs } = way_out;
     let first_output = inputs.len() as u32;
-    let copies = copies.into_iter().map(Ref::Value).zip(first_output..);
-    let (inner_blobs, outer_index) = copies.chain(bound).unzip();
+    let out = &mut walk.out;
+    let copies_bound = copies.iter().map(|copy| Ref::Value(*copy));
+    let inner_blobs = out.names(copies_bound.chain(bound.iter().map(|(blob, _)| *blob)));
+    let places = (first_output..).take(copies.len());
+    let outer_index = out.ints(places.chain(bound.iter().map(|(_, place)| *place)));
+    let saved = out.names(saved);
     let mut head = NetHead::of(bindings.net, "_grad");
     // The forward workspace holds the forward net under its name; a gradient net of the same name
     // would be taken for it, and the forward net would run again.
     head.always_named = true;
     let control = Control {
         forward: walk.net.ops()[op].view,
-        args: vec![
-            ControlArg::Net("net", head, inner),
+        args: smallvec![
+            ControlArg::net("net", head, inner),
             ControlArg::Names("inner_blobs", inner_blobs),
             ControlArg::Ints("outer_blobs_idx", outer_index),
             ControlArg::Names("saved_fwd_blobs", saved),
@@ -306,8 +316,9 @@ fn push<'a>(
     };
     let workspace = Ref::Blob(bindings.workspace);
     inputs.push(workspace);
-    let outputs = outputs.into_iter().map(Ref::Value).chain([workspace]).collect();
-    walk.push_control(op, b"Do", inputs, outputs, control);
+    let outputs: SmallVec<[Ref; FEW]> =
+        outputs.into_iter().map(Ref::Value).chain([workspace]).collect();
+    walk.push_control(op, b"Do", &inputs, &outputs, control);
     Ok(())
 }
 

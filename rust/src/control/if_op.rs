@@ -5,6 +5,8 @@
 
 use std::cell::OnceCell;
 
+use smallvec::{smallvec, SmallVec};
+
 use crate::backward::Walk;
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
@@ -18,6 +20,9 @@ use super::listed::Listed;
 use super::seeds::{seeds, set_apart, Seed};
 use super::{control_error, net_argument, outer_read, Arguments, ELSE_SUFFIX};
 
+/// How many blobs most Ifs have to do with, at the most: lists of so many take no memory of their own.
+const FEW: usize = 8;
+
 /// `TensorProto.INT32`.
 const INT32: i64 = 2;
 
@@ -25,7 +30,8 @@ pub(super) fn differentiate<'a>(
     walk: &mut Walk<'_, '_, 'a>,
     op: usize,
     args: &Arguments<'a>,
-) -> Result<Vec<Gradient>> {
+    gets: &mut Vec<Gradient>,
+) -> Result<()> {
     if walk.net.inputs(op).is_empty() {
         return Err(control_error("this If has no input", "its first input is the condition"));
     }
@@ -39,7 +45,7 @@ pub(super) fn differentiate<'a>(
     let matter = OnceCell::new();
     let matters = |blob| matter.get_or_init(|| sight.matter_inside(op)).contains(&blob);
     let around = Surroundings {
-        read_outside: sight.net.outputs(op).to_vec(),
+        read_outside: sight.net.outputs(op),
         no_gradient: Set::default(),
         indifferent,
         matters: Some(&matters),
@@ -50,10 +56,9 @@ pub(super) fn differentiate<'a>(
     let indifferent = around.indifferent;
     let mut join = Join::new(walk, op, &seeds, [then_branch, else_branch]);
     join.indifferent = indifferent;
-    let gradients = join.inputs()?;
+    join.inputs(gets)?;
     join.local_zeros()?;
-    join.finish()?;
-    Ok(gradients)
+    join.finish()
 }
 
 /// What a blob's gradient is on one side.
@@ -70,7 +75,7 @@ enum State {
 }
 
 /// What is known of a blob, from which on it has a number.
-fn known_of<'k>(listed: &mut Listed, known: &'k mut Vec<Known>, blob: BlobId) -> &'k mut Known {
+fn known_of<'k>(listed: &mut Listed, known: &'k mut AllKnown, blob: BlobId) -> &'k mut Known {
     let number = listed.number(blob);
     if number == known.len() {
         known.push(Known::default());
@@ -87,6 +92,9 @@ struct Known {
     incoming: [Gradient; 2],
 }
 
+/// What is known of blobs, by number.
+type AllKnown = SmallVec<[Known; FEW]>;
+
 /// A name that no gradient is provided under.
 const UNCLAIMED: usize = usize::MAX;
 
@@ -97,14 +105,14 @@ struct Join<'j, 'w, 's, 'a> {
     /// The blobs that it lists, and those that the sides have a gradient for.
     listed: Listed,
     /// What is known of each of them, by number.
-    known: Vec<Known>,
+    known: AllKnown,
     /// Blobs for which it does not matter what gradient they have before the If.
     indifferent: Set<BlobId>,
     sides: [Option<Branch<'a>>; 2],
     outputs: Outputs,
     /// By number of the output: the number of the blob whose gradient is written under that name on
     /// both sides. It serves for others of the same states.
-    claims: Vec<usize>,
+    claims: SmallVec<[usize; FEW]>,
     /// Copies that close each side, made before anything of the tail is written.
     copies: [Vec<(Ref, ValueId)>; 2],
     /// What each side hands on under its name. Where the value is renamed after all, it is copied.
@@ -128,18 +136,20 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         for branch in sides.iter().flatten() {
             outputs.take(walk, branch);
         }
+        let spare = &mut walk.session.spare;
+        let tails = [spare.gradient_net(), spare.gradient_net()];
         let mut join = Self {
             walk,
             op,
-            known: vec![Known::default(); listed.len()],
+            known: smallvec![Known::default(); listed.len()],
             listed,
             indifferent: Set::default(),
             sides,
             outputs,
-            claims: Vec::new(),
+            claims: SmallVec::new(),
             copies: [Vec::new(), Vec::new()],
             kept: [Vec::new(), Vec::new()],
-            tails: [GradientNet::default(), GradientNet::default()],
+            tails,
             copied: Vec::new(),
             looks_at: Vec::new(),
         };
@@ -212,21 +222,20 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         }
     }
 
-    /// The gradients of the inputs.
-    fn inputs(&mut self) -> Result<Vec<Gradient>> {
+    /// Puts down the gradients of the inputs.
+    fn inputs(&mut self, gets: &mut Vec<Gradient>) -> Result<()> {
         self.check_unlisted()?;
-        let inputs: Vec<BlobId> = self.walk.net.inputs(self.op).to_vec();
+        let net = self.walk.net;
         // Inputs have the first numbers, in their order.
-        let mut done: Vec<Gradient> = Vec::with_capacity(inputs.len());
-        let mut gradients = Vec::with_capacity(inputs.len());
-        for blob in inputs {
+        let mut done: SmallVec<[Gradient; FEW]> = SmallVec::new();
+        for &blob in net.inputs(self.op) {
             let number = self.listed.number(blob);
             if number == done.len() {
                 done.push(self.input(blob)?);
             }
-            gradients.push(done[number]);
+            gets.push(done[number]);
         }
-        Ok(gradients)
+        Ok(())
     }
 
     /// A gradient for a blob that the If does not list could not leave it.
@@ -539,7 +548,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     }
 
     /// The inputs of the operator: the condition, and what the sides read.
-    fn reads(&mut self) -> Result<Vec<Ref>> {
+    fn reads(&mut self) -> Result<SmallVec<[Ref; FEW]>> {
         let op = self.op;
         let condition = self.walk.ssa.at[self.walk.net.input_places(op).start];
         let condition = self.walk.forward(op, condition, false)?;
@@ -551,7 +560,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         seen.begin();
         seen.insert(condition);
         let room = 1 + then_reads.len() + else_reads.len() + self.copied.len();
-        let mut inputs = Vec::with_capacity(room);
+        let mut inputs = SmallVec::with_capacity(room);
         inputs.push(condition);
         let workspaces: Set<Ref> =
             self.sides.iter().flatten().flat_map(Branch::workspaces).collect();
@@ -588,15 +597,16 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             for (from, to) in kept {
                 first.copy(from, to, false, None, None);
             }
-            first.append(std::mem::take(tail));
-            *tail = first;
+            first.append(tail);
+            std::mem::swap(tail, &mut first);
+            self.walk.session.spare.take_back_empty(first);
         }
         let [then_branch, else_branch] = self.sides;
-        let mut args = Vec::with_capacity(2);
+        let mut args = SmallVec::new();
         let then_forward = then_branch.as_ref().map(|branch| branch.forward);
         if let Some(mut branch) = then_branch {
-            close(&mut branch.net, then_tail);
-            args.push(ControlArg::Net(
+            branch.net.append(&mut then_tail);
+            args.push(ControlArg::net(
                 "then_net",
                 NetHead::of(branch.forward, "_grad"),
                 branch.net,
@@ -604,8 +614,8 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         }
         match (else_branch, then_forward) {
             (Some(mut branch), _) => {
-                close(&mut branch.net, else_tail);
-                args.push(ControlArg::Net(
+                branch.net.append(&mut else_tail);
+                args.push(ControlArg::net(
                     "else_net",
                     NetHead::of(branch.forward, "_grad"),
                     branch.net,
@@ -613,21 +623,17 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             }
             (None, Some(forward)) if !else_tail.ops.is_empty() => {
                 let head = NetHead::of(forward, ELSE_SUFFIX);
-                args.push(ControlArg::Net("else_net", head, else_tail));
+                args.push(ControlArg::net("else_net", head, std::mem::take(&mut else_tail)));
             }
             _ => {}
+        }
+        for tail in [then_tail, else_tail] {
+            self.walk.session.spare.take_back_empty(tail);
         }
         let control = Control { forward: view, args, changes, looks_at: self.looks_at };
         self.listed.done(self.walk);
         let outputs = self.outputs.done(self.walk);
-        self.walk.push_control(op, b"If", inputs, outputs, control);
+        self.walk.push_control(op, b"If", &inputs, &outputs, control);
         Ok(())
-    }
-}
-
-/// Closes a side. Most end as they are.
-fn close<'a>(net: &mut GradientNet<'a>, tail: GradientNet<'a>) {
-    if !tail.ops.is_empty() {
-        net.append(tail);
     }
 }

@@ -3,6 +3,8 @@
 //! Of wide operators each blob is asked for many times over. So what is known of one lies at its
 //! number, and the number is found in a table that has a place for each name.
 
+use smallvec::SmallVec;
+
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::ssa::{Places, VersionId};
@@ -10,7 +12,7 @@ use crate::ssa::{Places, VersionId};
 /// The blobs that an operator lists, each with its versions: inputs first, as they are met.
 pub(super) struct Listed {
     places: Places,
-    versions: Vec<Versions>,
+    versions: SmallVec<[Versions; 8]>,
 }
 
 /// The versions of a blob that an operator has to do with.
@@ -29,7 +31,7 @@ impl Listed {
         let mut places = std::mem::take(&mut walk.session.places);
         places.begin(walk.session.table.len());
         let (inputs, outputs) = (walk.net.input_places(op), walk.net.output_places(op));
-        let versions = Vec::with_capacity(inputs.len() + outputs.len());
+        let versions = SmallVec::with_capacity(inputs.len() + outputs.len());
         let mut listed = Self { places, versions };
         for place in inputs {
             let number = listed.number(walk.net.blobs()[place]);

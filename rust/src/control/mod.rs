@@ -53,17 +53,19 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Appends the gradient operators of a Do, If or While and says what its inputs get.
+/// Appends the gradient operators of a Do, If or While and puts down what its inputs get, in an empty
+/// list.
 pub(crate) fn differentiate<'a>(
     walk: &mut Walk<'_, '_, 'a>,
     op: usize,
     args: &Arguments<'a>,
-) -> Result<Vec<Gradient>> {
+    gets: &mut Vec<Gradient>,
+) -> Result<()> {
     stacker::maybe_grow(crate::session::RED_ZONE, crate::session::STACK, || {
         match walk.net.ops()[op].view.op_type {
-            b"Do" => do_op::differentiate(walk, op, args),
-            b"If" => if_op::differentiate(walk, op, args),
-            b"While" => while_op::differentiate(walk, op, args),
+            b"Do" => do_op::differentiate(walk, op, args, gets),
+            b"If" => if_op::differentiate(walk, op, args, gets),
+            b"While" => while_op::differentiate(walk, op, args, gets),
             _ => Err(Error::new(Kind::Internal, "this operator is no control flow")),
         }
     })

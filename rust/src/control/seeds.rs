@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
@@ -19,12 +21,15 @@ pub struct Seed {
     pub gradient: Ref,
 }
 
+/// The gradients that go into one operator. There is one mostly.
+pub type Seeds = SmallVec<[Seed; 4]>;
+
 /// The gradients of the first `count` outputs of an operator, as far as there are any.
 ///
 /// A repeated output counts once, with the first gradient that is given for it.
-pub fn seeds(walk: &Walk<'_, '_, '_>, op: usize, count: usize) -> Result<Vec<Seed>> {
+pub fn seeds(walk: &Walk<'_, '_, '_>, op: usize, count: usize) -> Result<Seeds> {
     let g_output = walk.g_output(op);
-    let mut seeds: Vec<Seed> = Vec::with_capacity(g_output.len().min(count));
+    let mut seeds = Seeds::with_capacity(g_output.len().min(count));
     for (k, output) in walk.net.outputs(op).iter().take(count).enumerate() {
         let Some(found) = g_output.get(k) else { break };
         match walk.usable(op, k, found)? {

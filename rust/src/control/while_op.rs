@@ -6,6 +6,8 @@
 
 use std::cell::OnceCell;
 
+use smallvec::smallvec;
+
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
@@ -29,7 +31,8 @@ pub(super) fn differentiate<'a>(
     walk: &mut Walk<'_, '_, 'a>,
     op: usize,
     args: &Arguments<'a>,
-) -> Result<Vec<Gradient>> {
+    gets: &mut Vec<Gradient>,
+) -> Result<()> {
     if walk.net.inputs(op).is_empty() {
         return Err(control_error("this While has no input", "its first input is the condition"));
     }
@@ -48,7 +51,7 @@ pub(super) fn differentiate<'a>(
     if turns_again {
         check_turns(walk, args, &body, &body_args, &branch)?;
     }
-    Loop::new(walk, op, workspace, turns_again, seeds, branch).finish()
+    Loop::new(walk, op, workspace, turns_again, seeds, branch).finish(gets)
 }
 
 /// What a turn of the gradient loop starts from.
@@ -88,7 +91,7 @@ fn differentiate_body<'a>(
     let matter = OnceCell::new();
     let matters = |blob| matter.get_or_init(|| sight.matter_inside(op)).contains(&blob);
     let around = Surroundings {
-        read_outside: sight.net.outputs(op).to_vec(),
+        read_outside: sight.net.outputs(op),
         no_gradient: Set::default(),
         indifferent,
         matters: Some(&matters),
@@ -183,11 +186,11 @@ fn push_taking_up<'a>(
     head.always_named = true;
     let control = Control {
         forward,
-        args: vec![
-            ControlArg::Net("net", head, GradientNet::default()),
-            ControlArg::Names("inner_blobs", Vec::new()),
-            ControlArg::Ints("outer_blobs_idx", Vec::new()),
-            ControlArg::Names("saved_fwd_blobs", Vec::new()),
+        args: smallvec![
+            ControlArg::net("net", head, GradientNet::default()),
+            ControlArg::Names("inner_blobs", 0..0),
+            ControlArg::Ints("outer_blobs_idx", 0..0),
+            ControlArg::Names("saved_fwd_blobs", 0..0),
         ],
         changes: Vec::new(),
         looks_at: Vec::new(),
@@ -314,7 +317,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         }
     }
 
-    fn finish(mut self) -> Result<Vec<Gradient>> {
+    fn finish(mut self, gets: &mut Vec<Gradient>) -> Result<()> {
         let is_seed: Set<BlobId> = self.starts.iter().map(|start| start.blob).collect();
         self.check_unlisted()?;
 
@@ -373,9 +376,8 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         self.settle_seeds(&gradients);
         let inputs = self.walk.net.inputs(self.op).iter();
         let numbers = inputs.filter_map(|blob| self.listed.find(*blob));
-        let answer = numbers.map(|number| gradients[number]).collect();
-        self.push()?;
-        Ok(answer)
+        gets.extend(numbers.map(|number| gradients[number]));
+        self.push()
     }
 
     /// With no turn at all an output keeps its value, and a blob that a turn reads gets a gradient:
@@ -531,7 +533,7 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         let sums = zeros.iter().map(|(_, value)| Ref::Value(*value));
         inputs.extend(sums.filter(|sum| this.walk.session.seen.insert(*sum)));
         let mut loop_net = std::mem::take(&mut this.branch.net);
-        loop_net.append(std::mem::take(&mut this.tail));
+        loop_net.append(&mut this.tail);
         let cond_head = NetHead {
             forward: None,
             suffix: "",
@@ -541,16 +543,16 @@ impl<'l, 'w, 's, 'a> Loop<'l, 'w, 's, 'a> {
         };
         let control = Control {
             forward: this.walk.net.ops()[op].view,
-            args: vec![
-                ControlArg::Net("loop_net", head, loop_net),
-                ControlArg::Net("cond_net", cond_head, cond_net),
+            args: smallvec![
+                ControlArg::net("loop_net", head, loop_net),
+                ControlArg::net("cond_net", cond_head, cond_net),
             ],
             changes,
             looks_at: std::mem::take(&mut this.looks_at),
         };
         this.listed.done(this.walk);
         let outputs = this.outputs.done(this.walk);
-        this.walk.push_control(op, b"While", inputs, outputs, control);
+        this.walk.push_control(op, b"While", &inputs, &outputs, control);
         Ok(())
     }
 

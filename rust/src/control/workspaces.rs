@@ -72,11 +72,11 @@ impl<'a> Walk<'_, '_, 'a> {
         &mut self,
         op: usize,
         op_type: &'static [u8],
-        inputs: Vec<Ref>,
-        outputs: Vec<Ref>,
+        inputs: &[Ref],
+        outputs: &[Ref],
         control: Control<'a>,
     ) {
-        self.protect_outputs(op, &outputs, &control.changes);
+        self.protect_outputs(op, outputs, &control.changes);
         let workspaces: Set<BlobId> = outputs
             .iter()
             .filter_map(|part| match part {
@@ -90,6 +90,7 @@ impl<'a> Walk<'_, '_, 'a> {
             }
         }
         let body = Body::Control(Box::new(control));
+        let (inputs, outputs) = (inputs.iter().copied(), outputs.iter().copied());
         self.out.push_refs(op_type, inputs, outputs, Some(op as u32), body);
     }
 }
