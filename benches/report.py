@@ -41,8 +41,9 @@ def measured(upb):
         print(entry, {k: round(v, 3) for k, v in row.items() if k in speed.COLUMNS}, flush=True)
     for entry, costs in stages(BASED).items():
         found.update({"%s stage %s" % (entry, stage): cost for stage, cost in costs.items()})
-        over = 1000 * found[entry + " bytes"] / costs["scan + intern alone"]
-        found[entry + " bytes over scan + intern"] = over
+        base = costs["scan + intern alone"]
+        found[entry + " core over scan + intern"] = costs["whole call"] / base
+        found[entry + " bytes over scan + intern"] = 1000 * found[entry + " bytes"] / base
     if upb:
         found.update(with_upb(upb))
     return {**found, **memory.figures(), **scaling.figures()}

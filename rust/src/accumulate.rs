@@ -14,6 +14,8 @@ use crate::wire::Writer;
 
 /// Marks the sums that the backward pass makes.
 const SUM_TAG: &[u8] = b"is_auto_gen_sum_ops:1";
+/// A device option that says that and nothing else, as most do.
+const TAGGED: &[u8] = b"\x32\x15is_auto_gen_sum_ops:1";
 /// Asks for sums that carry nothing but their own mark and the device.
 const ONLY_SUM_TAG: &[u8] = b"only_keep_is_auto_gen_sum_ops_tag:1";
 
@@ -32,7 +34,7 @@ impl<'a> Walk<'_, '_, 'a> {
     }
 
     fn add_up(&mut self, op: usize, version: VersionId) -> Result<()> {
-        let producers: Vec<Producer> = self.producers.of(version).copied().collect();
+        let producers: SmallVec<[Producer; 16]> = self.producers.of(version).copied().collect();
         let blob = self.ssa.blob(version);
         let sparse =
             producers.iter().filter(|p| matches!(p.gradient, Gradient::Sparse(..))).count();
@@ -81,7 +83,7 @@ impl<'a> Walk<'_, '_, 'a> {
         let sum = first.unwrap_or_else(|| self.session.values.add(name));
         self.protect(op, name, Some(version));
         let mut count = 0;
-        let mut summands: SmallVec<[Ref; 8]> = SmallVec::new();
+        let mut summands: SmallVec<[Ref; 16]> = SmallVec::new();
         for producer in producers {
             let Gradient::Dense(part) = producer.gradient else { continue };
             match producer.made {
@@ -127,10 +129,11 @@ impl<'a> Walk<'_, '_, 'a> {
     ) -> Result<Gradient> {
         let blob = self.ssa.blob(version);
         let base = self.sparse_base(blob, producers);
+        let axis = int_argument("axis", 0);
         let mut joined = [ValueId(0); 2];
         for (half, result) in joined.iter_mut().enumerate() {
             let mut count = 0;
-            let mut parts: SmallVec<[Ref; 8]> = SmallVec::new();
+            let mut parts: SmallVec<[Ref; 16]> = SmallVec::new();
             for producer in producers {
                 let Gradient::Sparse(indices, values) = producer.gradient else { continue };
                 let part = [indices, values][half];
@@ -150,7 +153,7 @@ impl<'a> Walk<'_, '_, 'a> {
             let split = self.session.table.suffixed(name, b"_split");
             *result = self.session.values.add(name);
             let split = self.session.values.add(split);
-            let args = self.out.arg(&int_argument("axis", 0));
+            let args = self.out.arg(&axis);
             let body = Body::Plain { named: true, args, device: Some(device) };
             self.out.push(b"Concat", parts, [*result, split], Some(op as u32), body);
         }
@@ -244,6 +247,9 @@ impl<'a> Walk<'_, '_, 'a> {
     }
 
     fn tagged(&self, bytes: &[u8], device: &Device<'_>, only_tag: bool) -> &'a [u8] {
+        if bytes.is_empty() && !only_tag {
+            return TAGGED;
+        }
         let mut writer = Writer::default();
         writer.bytes_field(device::EXTRA_INFO, SUM_TAG);
         let scope = self.session.device_scope.filter(|scope| {
@@ -269,5 +275,19 @@ fn same_place(one: &Device<'_>, other: &Device<'_>) -> bool {
         one.kind == other.kind
     } else {
         one.id == other.id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_option_that_is_a_tag_alone_is_one() {
+        let device = Device::read(TAGGED).expect("a device option");
+        assert_eq!(device, Device { extra_info: vec![SUM_TAG], ..Device::default() });
+        let mut writer = Writer::default();
+        writer.bytes_field(device::EXTRA_INFO, SUM_TAG);
+        assert_eq!(writer.written(), TAGGED);
     }
 }

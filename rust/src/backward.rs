@@ -279,14 +279,14 @@ impl<'w, 's, 'a> Walk<'w, 's, 'a> {
     }
 
     /// The gradients of the outputs of an operator, as they stand.
-    pub(crate) fn g_output(&self, op: usize) -> SmallVec<[Found; 4]> {
+    pub(crate) fn g_output(&self, op: usize) -> SmallVec<[Found; 8]> {
         let mut g_output = SmallVec::new();
         self.g_output_into(op, &mut g_output);
         g_output
     }
 
     /// The same, put into an empty list.
-    pub(crate) fn g_output_into(&self, op: usize, g_output: &mut SmallVec<[Found; 4]>) {
+    pub(crate) fn g_output_into(&self, op: usize, g_output: &mut SmallVec<[Found; 8]>) {
         if self.lenient {
             let version = VersionId(0);
             let given = self.given.iter();

@@ -285,11 +285,27 @@ impl<'a> BlobTable<'a> {
 
     /// The id of `prefix + name + suffix`.
     pub fn affixed(&mut self, prefix: &[u8], id: BlobId, suffix: &[u8]) -> BlobId {
+        let name = self.name(id);
+        self.joined(&[prefix, name, suffix])
+    }
+
+    /// The id of `prefix + name + suffix + number`.
+    pub fn numbered(&mut self, prefix: &[u8], id: BlobId, suffix: &[u8], number: u32) -> BlobId {
+        let mut digits = [b'0'; 10];
+        let (mut start, mut rest) = (9, number);
+        while rest > 9 {
+            digits[start] += (rest % 10) as u8;
+            (start, rest) = (start - 1, rest / 10);
+        }
+        digits[start] += rest as u8;
+        let name = self.name(id);
+        self.joined(&[prefix, name, suffix, &digits[start..]])
+    }
+
+    fn joined(&mut self, pieces: &[&[u8]]) -> BlobId {
         let mut name = std::mem::take(&mut self.scratch);
         name.clear();
-        name.extend_from_slice(prefix);
-        name.extend_from_slice(self.name(id));
-        name.extend_from_slice(suffix);
+        pieces.iter().for_each(|piece| name.extend_from_slice(piece));
         let id = self.intern_copy(&name);
         self.scratch = name;
         id
@@ -364,6 +380,17 @@ mod tests {
         let given = table.intern(b"y_grad");
         let y = table.intern(b"y");
         assert_eq!(table.gradient(y), given);
+    }
+
+    #[test]
+    fn a_number_is_written_out() {
+        let bump = Bump::new();
+        let mut table = BlobTable::new(&bump, 4);
+        let blob = table.intern(b"x");
+        for number in [0, 7, 10, 4_294_967_295] {
+            let id = table.numbered(b"_", blob, b"_at_", number);
+            assert_eq!(table.name(id), format!("_x_at_{number}").as_bytes());
+        }
     }
 
     #[test]

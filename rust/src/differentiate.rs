@@ -45,9 +45,9 @@ impl<'a> Walk<'_, '_, 'a> {
         }
         // Filled where they are: a list that is returned is copied, before what was put into it has
         // reached the cache.
-        let mut g_output: SmallVec<[Found; 4]> = SmallVec::new();
-        let mut forms: SmallVec<[Form; 4]> = SmallVec::new();
-        let mut spare: SmallVec<[bool; 4]> = SmallVec::new();
+        let mut g_output: SmallVec<[Found; 8]> = SmallVec::new();
+        let mut forms: SmallVec<[Form; 8]> = SmallVec::new();
+        let mut spare: SmallVec<[bool; 8]> = SmallVec::new();
         self.g_output_into(op, &mut g_output);
         for found in &g_output {
             forms.push(form(found.gradient));

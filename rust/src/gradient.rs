@@ -239,7 +239,7 @@ impl Values {
 
     /// The name of a value as it would be if nothing were renamed any more.
     pub fn provisional(&mut self, value: ValueId, table: &mut BlobTable<'_>) -> BlobId {
-        let mut counts = Vec::new();
+        let mut counts: SmallVec<[u32; 8]> = SmallVec::new();
         let mut at = value;
         let mut name = loop {
             match self.how(at) {
@@ -320,7 +320,7 @@ impl Values {
 }
 
 fn split_name(table: &mut BlobTable<'_>, name: BlobId, count: u32) -> BlobId {
-    table.affixed(b"_", name, format!("_autosplit_{count}").as_bytes())
+    table.numbered(b"_", name, b"_autosplit_", count)
 }
 
 /// The operators of one gradient net, in order.
