@@ -74,13 +74,13 @@ BYTES = [
     *_lines("do_wide:10000 if_wide:10000", "reference/bytes", 1000, 3000),
     *_lines("while:30000 if_shared_wide:3000", "reference/bytes", 2000, 5000),
     *_lines("big_args_copied:1000000", "reference/bytes", 40, 90),
-    *_lines("chain:1000 chain:10000 chain:100000", "core over scan + intern", 3, 2),
+    *_lines("chain:1000 chain:10000 chain:100000", "bytes without a dict over scan + intern", 3, 2),
     *_lines("chain:1000 chain:10000 chain:100000", "bytes over scan + intern", 3, 2),
 ]
 """Bytes in and out; times are microseconds for each forward operator.
 
-The base of the last lines is `support/base.rs`: each name of the net looked at once, in Rust. `core`
-is the call without Python: gradient operators and the map as bytes; `bytes` has the dict with it.
+The base of the last lines is `support/base.rs`: each name of the net looked at once, in Rust. A call
+without a dict is one from Rust: the gradient operators and the map both come as bytes.
 """
 
 UPB = [
@@ -105,7 +105,7 @@ GROWTH = [
     Line("chain:1000000 over chain:10000, each operator", 2.5, 1.6),
     Line("if_nested: time a byte, depth 64 over 4", 1.5, 1.1),
     Line("do_nested: time a byte, depth 64 over 4", 1.5, 1.1),
-    Line("while_many: last of ten calls over the first", 1.1, 1.1),
+    Line("while_many: last of eleven calls over the first", 1.1, 1.1),
 ]
 """How time grows, in bytes."""
 

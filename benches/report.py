@@ -20,7 +20,9 @@ import scaling
 import speed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BASED = [line.key.split()[0] for line in bars.BYTES if line.key.endswith(" over scan + intern")]
+BASED = list(
+    dict.fromkeys(line.key.split()[0] for line in bars.BYTES if line.key.endswith("scan + intern"))
+)
 
 
 def entries():
@@ -42,7 +44,7 @@ def measured(upb):
     for entry, costs in stages(BASED).items():
         found.update({"%s stage %s" % (entry, stage): cost for stage, cost in costs.items()})
         base = costs["scan + intern alone"]
-        found[entry + " core over scan + intern"] = costs["whole call"] / base
+        found[entry + " bytes without a dict over scan + intern"] = costs["whole call"] / base
         found[entry + " bytes over scan + intern"] = 1000 * found[entry + " bytes"] / base
     if upb:
         found.update(with_upb(upb))

@@ -305,7 +305,9 @@ impl<'a> BlobTable<'a> {
     fn joined(&mut self, pieces: &[&[u8]]) -> BlobId {
         let mut name = std::mem::take(&mut self.scratch);
         name.clear();
-        pieces.iter().for_each(|piece| name.extend_from_slice(piece));
+        for piece in pieces {
+            name.extend_from_slice(piece);
+        }
         let id = self.intern_copy(&name);
         self.scratch = name;
         id

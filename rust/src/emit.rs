@@ -85,10 +85,22 @@ impl<'e, 'a> Emitter<'e, 'a> {
     /// Type, name in two pieces, outputs and inputs.
     fn head(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>, name: Option<(&[u8], &str)>) {
         self.writer.bytes_field(op::TYPE, op.op_type);
-        if let Some((name, suffix)) = name {
-            self.writer.pieces_field(op::NAME, (name, suffix.as_bytes()));
+        match name {
+            None => {}
+            // Most operators have no name, but a field for it.
+            Some((b"", _)) => self.writer.bytes_field(op::NAME, b""),
+            Some(name) => self.lengthened_field(op::NAME, name),
         }
         self.blobs(net, op);
+    }
+
+    // Not inlined, so that what is written thousands of times is: the names of blobs.
+    #[inline(never)]
+    fn lengthened_field(&mut self, number: u32, (name, suffix): (&[u8], &str)) {
+        let position = self.writer.position();
+        self.writer.bytes(suffix.as_bytes());
+        self.writer.bytes(name);
+        self.writer.close(number, position);
     }
 
     fn blobs(&mut self, net: &GradientNet<'a>, op: &GradientOp<'a>) {
@@ -228,8 +240,8 @@ impl<'e, 'a> Emitter<'e, 'a> {
                 name if head.always_named => Some((name.unwrap_or_default(), head.suffix)),
                 name => name.map(|name| lengthened(name, head.suffix)),
             };
-            if let Some((name, suffix)) = name {
-                self.writer.pieces_field(net::NAME, (name, suffix.as_bytes()));
+            if let Some(name) = name {
+                self.lengthened_field(net::NAME, name);
             }
         });
     }
