@@ -79,8 +79,8 @@ BYTES = [
 ]
 """Bytes in and out; times are microseconds for each forward operator.
 
-The base of the last lines is `support/base.rs`: each name of the net looked at once, in Rust. A call
-without a dict is one from Rust: the gradient operators and the map both come as bytes.
+The base of the last lines is `support/base.rs`: each name of the net looked at once, in Rust. A
+call without a dict is one from Rust: the gradient operators and the map both come as bytes.
 """
 
 UPB = [
