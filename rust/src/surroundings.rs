@@ -1,5 +1,7 @@
 //! What the net around a net knows about it, and what control flow asks of its own.
 
+use std::cell::OnceCell;
+
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::few::Set;
@@ -85,6 +87,26 @@ impl<'s, 'a> Walk<'_, 's, 'a> {
     pub(crate) fn apart(&mut self) -> (&mut Session<'s, 'a>, Sight<'_, 'a>) {
         let sight = Sight { net: self.net, ssa: &self.ssa, around: self.around };
         (&mut *self.session, sight)
+    }
+
+    /// Runs `work`, which walks over a net of operator `op` that runs in the workspace of this one, with
+    /// the session and with what that net is to know. Hands back what is `indifferent`.
+    pub(crate) fn inside<R>(
+        &mut self,
+        op: usize,
+        indifferent: Set<BlobId>,
+        work: impl FnOnce(&mut Session<'s, 'a>, &Surroundings<'_>) -> R,
+    ) -> (R, Set<BlobId>) {
+        let (session, sight) = self.apart();
+        let matter = OnceCell::new();
+        let matters = |blob| matter.get_or_init(|| sight.matter_inside(op)).contains(&blob);
+        let around = Surroundings {
+            read_outside: sight.net.outputs(op),
+            no_gradient: Set::default(),
+            indifferent,
+            matters: Some(&matters),
+        };
+        (work(session, &around), around.indifferent)
     }
 
     /// Whether a version has no gradient to give to anything before it.

@@ -11,20 +11,16 @@ use crate::backward::Walk;
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
 use crate::few::{Map, Set};
-use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
-use crate::helpers::{int_argument, ints_argument};
-use crate::surroundings::Surroundings;
+use crate::gradient::{Control, Gradient, Ref, ValueId};
 
 use super::branch::{Branch, Outputs};
 use super::listed::Listed;
 use super::seeds::{seeds, set_apart, Seed};
-use super::{control_error, net_argument, outer_read, Arguments, ELSE_SUFFIX};
+use super::side::Side;
+use super::{control_error, net_argument, outer_read, Arguments};
 
 /// How many blobs most Ifs have to do with, at the most: lists of so many take no memory of their own.
 const FEW: usize = 8;
-
-/// `TensorProto.INT32`.
-const INT32: i64 = 2;
 
 pub(super) fn differentiate<'a>(
     walk: &mut Walk<'_, '_, 'a>,
@@ -41,20 +37,11 @@ pub(super) fn differentiate<'a>(
     let else_net = net_argument(walk, args, "else_net")?;
     set_apart(walk, op, &mut seeds, &Set::default());
     let indifferent = walk.indifferent_before(op);
-    let (session, sight) = walk.apart();
-    let matter = OnceCell::new();
-    let matters = |blob| matter.get_or_init(|| sight.matter_inside(op)).contains(&blob);
-    let around = Surroundings {
-        read_outside: sight.net.outputs(op),
-        no_gradient: Set::default(),
-        indifferent,
-        matters: Some(&matters),
-    };
-    let mut branch = |net| Branch::differentiate(session, net, seeds.iter().copied(), &around);
-    let then_branch = Some(branch(then_net)?);
-    let else_branch = else_net.map(branch).transpose()?;
-    let indifferent = around.indifferent;
-    let mut join = Join::new(walk, op, &seeds, [then_branch, else_branch]);
+    let (branches, indifferent) = walk.inside(op, indifferent, |session, around| {
+        let mut branch = |net| Branch::differentiate(session, net, seeds.iter().copied(), around);
+        Ok([Some(branch(then_net)?), else_net.map(branch).transpose()?])
+    });
+    let mut join = Join::new(walk, op, &seeds, branches?);
     join.indifferent = indifferent;
     join.inputs(gets)?;
     join.local_zeros()?;
@@ -108,17 +95,11 @@ struct Join<'j, 'w, 's, 'a> {
     known: AllKnown,
     /// Blobs for which it does not matter what gradient they have before the If.
     indifferent: Set<BlobId>,
-    sides: [Option<Branch<'a>>; 2],
+    sides: [Side<'a>; 2],
     outputs: Outputs,
     /// By number of the output: the number of the blob whose gradient is written under that name on
     /// both sides. It serves for others of the same states.
     claims: SmallVec<[usize; FEW]>,
-    /// Copies that close each side, made before anything of the tail is written.
-    copies: [Vec<(Ref, ValueId)>; 2],
-    /// What each side hands on under its name. Where the value is renamed after all, it is copied.
-    kept: [Vec<(Ref, ValueId)>; 2],
-    /// Operators that close each side.
-    tails: [GradientNet<'a>; 2],
     /// What the copies read, beside what the branches read.
     copied: Vec<Ref>,
     looks_at: Vec<Ref>,
@@ -129,15 +110,14 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         walk: &'j mut Walk<'w, 's, 'a>,
         op: usize,
         seeds: &[Seed],
-        sides: [Option<Branch<'a>>; 2],
+        branches: [Option<Branch<'a>>; 2],
     ) -> Self {
         let listed = Listed::new(walk, op);
         let mut outputs = Outputs::new(walk, op);
-        for branch in sides.iter().flatten() {
+        for branch in branches.iter().flatten() {
             outputs.take(walk, branch);
         }
-        let spare = &mut walk.session.spare;
-        let tails = [spare.gradient_net(), spare.gradient_net()];
+        let sides = branches.map(|branch| Side::new(walk.session, branch));
         let mut join = Self {
             walk,
             op,
@@ -147,9 +127,6 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             sides,
             outputs,
             claims: SmallVec::new(),
-            copies: [Vec::new(), Vec::new()],
-            kept: [Vec::new(), Vec::new()],
-            tails,
             copied: Vec::new(),
             looks_at: Vec::new(),
         };
@@ -164,17 +141,21 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             known.seed = Some(seed.gradient);
             for (side, incoming) in self.sides.iter().zip(&mut known.incoming) {
                 // A side that is not there leaves everything as it is.
-                if side.is_none() {
+                if side.branch.is_none() {
                     *incoming = Gradient::Dense(seed.gradient);
                 }
             }
         }
-        for (side, branch) in self.sides.iter().enumerate() {
-            for (blob, gradient) in branch.iter().flat_map(|branch| &branch.incoming) {
+        for (at, side) in self.sides.iter().enumerate() {
+            for (blob, gradient) in side.branch.iter().flat_map(|branch| &branch.incoming) {
                 let known = known_of(&mut self.listed, &mut self.known, *blob);
-                known.incoming[side] = *gradient;
+                known.incoming[at] = *gradient;
             }
         }
+    }
+
+    fn branches(&self) -> impl Iterator<Item = &Branch<'a>> {
+        self.sides.iter().filter_map(|side| side.branch.as_ref())
     }
 
     fn known(&self, blob: BlobId) -> Known {
@@ -199,10 +180,8 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
                 _ => State::Zero,
             },
             Gradient::Sparse(indices, values) => State::Sparse(indices, values),
-            Gradient::Dense(part) => match &self.sides[side] {
-                Some(branch) if branch.makes(part) => State::Made(part),
-                _ => State::Free(part),
-            },
+            Gradient::Dense(part) if self.sides[side].makes(part) => State::Made(part),
+            Gradient::Dense(part) => State::Free(part),
         }
     }
 
@@ -247,7 +226,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         let matters =
             |blob| matter.get_or_init(|| self.walk.matter_before(self.op)).contains(&blob);
         for side in [0, 1] {
-            let (incoming, outputs) = match &self.sides[side] {
+            let (incoming, outputs) = match &self.sides[side].branch {
                 Some(branch) => (&branch.incoming[..], &[][..]),
                 None => (&[][..], self.walk.net.outputs(self.op)),
             };
@@ -333,7 +312,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             }
             State::Free(part) if self.walk.session.values.nominal_ref(part) == name => {
                 self.walk.session.idle_copies = true;
-                self.kept[side].push((part, value));
+                self.sides[side].keep(part, value);
                 self.copied.push(part);
             }
             State::Free(part) => self.copy(side, part, value),
@@ -345,10 +324,8 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
                 }
             }
             State::Sparse(indices, values) => {
-                let to_dense = [indices, values, Ref::Blob(blob)];
                 let device = self.walk.device(self.op);
-                let body = Body::Plain { named: false, args: 0..0, device };
-                self.tails[side].push(b"SparseToDense", to_dense, [value], None, body);
+                self.sides[side].make_dense((indices, values), blob, value, device);
             }
         }
         Ok(())
@@ -357,7 +334,9 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     /// The blob that a zero gradient takes its shape from: the first one that has this gradient on
     /// the other side and is there whatever side runs.
     fn shape_source(&self, other: usize, blob: BlobId, state: State) -> BlobId {
-        let (Some(branch), State::Made(part)) = (&self.sides[other], state) else { return blob };
+        let (Some(branch), State::Made(part)) = (&self.sides[other].branch, state) else {
+            return blob;
+        };
         let inputs = self.walk.net.inputs(self.op);
         if inputs.len() > 64 {
             return blob;
@@ -375,16 +354,15 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
             None => Ref::Blob(like),
         };
         self.looks_at.push(like);
-        self.tails[side].fill(like, 0.0, value, false, None, None);
+        self.sides[side].fill(like, value);
         Ok(())
     }
 
     fn copy(&mut self, side: usize, part: Ref, value: ValueId) {
-        let is_free = !self.sides[side].as_ref().is_some_and(|branch| branch.makes(part));
-        if is_free {
+        if !self.sides[side].makes(part) {
             self.copied.push(part);
         }
-        self.copies[side].push((part, value));
+        self.sides[side].copy(part, value);
     }
 
     /// A sparse gradient on one side at least: sparse on both, with nothing in it where the side has
@@ -449,17 +427,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         let name = self.walk.session.table.suffixed(blob, b"_grad_no_rows");
         let nothing = self.outputs.named(self.walk, name);
         let device = self.walk.device(self.op);
-        let tail = &mut self.tails[side];
-        let mut args = ints_argument("shape", &[0]);
-        args.extend(int_argument("dtype", INT32));
-        let args = tail.arg(&args);
-        tail.push(b"ConstantFill", [], [nothing], None, Body::Plain { named: false, args, device });
-        let mut gather = |from: BlobId, at: ValueId, to: ValueId| {
-            let body = Body::Plain { named: false, args: 0..0, device };
-            tail.push(b"Gather", [Ref::Blob(from), Ref::Value(at)], [to], None, body);
-        };
-        gather(like, nothing, indices);
-        gather(blob, indices, values);
+        self.sides[side].empty((blob, like), nothing, (indices, values), device);
         self.looks_at.push(Ref::Blob(blob));
         self.copied.push(Ref::Blob(like));
     }
@@ -485,7 +453,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
 
     /// Blobs whose gradients one side alone makes, with the names of the gradients.
     fn local(&mut self, side: usize) -> Vec<(BlobId, BlobId)> {
-        let Some(branch) = &self.sides[side] else { return Vec::new() };
+        let Some(branch) = &self.sides[side].branch else { return Vec::new() };
         let session = &mut *self.walk.session;
         let mut name_of = |part| match part {
             Ref::Value(value) => Some(session.values.provisional(value, &mut session.table)),
@@ -509,7 +477,7 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
                 }
             }
         }
-        let other = self.sides[1 - side].iter().flat_map(Branch::writes);
+        let other = self.sides[1 - side].branch.iter().flat_map(Branch::writes);
         let written_by_other: Set<BlobId> = other.filter_map(name_of).collect();
         let read: Set<Ref> = branch.reads(&mut self.walk.session.seen).iter().copied().collect();
         let mut local = Vec::new();
@@ -523,30 +491,6 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         local
     }
 
-    /// Copies that are all to read what was there before any of them.
-    fn side_by_side(&mut self, copies: Vec<(Ref, ValueId)>) -> GradientNet<'a> {
-        let mut net = GradientNet::default();
-        let written: Set<BlobId> =
-            copies.iter().map(|(_, to)| self.walk.session.values.nominal(*to)).collect();
-        let mut late = Vec::with_capacity(copies.len());
-        for (mut from, to) in copies {
-            let name = self.walk.session.values.nominal_ref(from);
-            if written.contains(&name) {
-                let target = self.walk.session.values.nominal(to);
-                let suffix = [b"_", self.walk.session.table.name(name), b"_DEDUP"].concat();
-                let aside = self.walk.session.table.suffixed(target, &suffix);
-                let aside = self.outputs.named(self.walk, aside);
-                net.copy(from, aside, false, None, None);
-                from = Ref::Value(aside);
-            }
-            late.push((from, to));
-        }
-        for (from, to) in late {
-            net.copy(from, to, false, None, None);
-        }
-        net
-    }
-
     /// The inputs of the operator: the condition, and what the sides read.
     fn reads(&mut self) -> Result<SmallVec<[Ref; FEW]>> {
         let op = self.op;
@@ -556,14 +500,13 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
         let [then_reads, else_reads] = self
             .sides
             .each_ref()
-            .map(|side| side.as_ref().map_or(&[][..], |branch| branch.reads(seen)));
+            .map(|side| side.branch.as_ref().map_or(&[][..], |branch| branch.reads(seen)));
         seen.begin();
         seen.insert(condition);
         let room = 1 + then_reads.len() + else_reads.len() + self.copied.len();
         let mut inputs = SmallVec::with_capacity(room);
         inputs.push(condition);
-        let workspaces: Set<Ref> =
-            self.sides.iter().flatten().flat_map(Branch::workspaces).collect();
+        let workspaces: Set<Ref> = self.branches().flat_map(Branch::workspaces).collect();
         for part in then_reads.iter().chain(else_reads).chain(&self.copied) {
             let mut part = self.walk.session.values.canonical(*part);
             match part {
@@ -583,53 +526,16 @@ impl<'j, 'w, 's, 'a> Join<'j, 'w, 's, 'a> {
     fn finish(mut self) -> Result<()> {
         let (op, view) = (self.op, self.walk.net.ops()[self.op].view);
         let inputs = self.reads()?;
-        let changes = self.sides.iter().flatten().flat_map(Branch::changes).collect();
-        let [then_copies, else_copies] = std::mem::take(&mut self.copies);
-        let [then_kept, else_kept] = std::mem::take(&mut self.kept);
-        let [mut then_tail, mut else_tail] = std::mem::take(&mut self.tails);
-        for (tail, copies, kept) in
-            [(&mut then_tail, then_copies, then_kept), (&mut else_tail, else_copies, else_kept)]
-        {
-            if copies.is_empty() && kept.is_empty() {
-                continue;
-            }
-            let mut first = self.side_by_side(copies);
-            for (from, to) in kept {
-                first.copy(from, to, false, None, None);
-            }
-            first.append(tail);
-            std::mem::swap(tail, &mut first);
-            self.walk.session.spare.take_back_empty(first);
+        let changes = self.branches().flat_map(Branch::changes).collect();
+        for side in &mut self.sides {
+            side.close(self.walk, &mut self.outputs);
         }
-        let [then_branch, else_branch] = self.sides;
-        let mut args = SmallVec::new();
-        let then_forward = then_branch.as_ref().map(|branch| branch.forward);
-        if let Some(mut branch) = then_branch {
-            branch.net.append(&mut then_tail);
-            args.push(ControlArg::net(
-                "then_net",
-                NetHead::of(branch.forward, "_grad"),
-                branch.net,
-            ));
-        }
-        match (else_branch, then_forward) {
-            (Some(mut branch), _) => {
-                branch.net.append(&mut else_tail);
-                args.push(ControlArg::net(
-                    "else_net",
-                    NetHead::of(branch.forward, "_grad"),
-                    branch.net,
-                ));
-            }
-            (None, Some(forward)) if !else_tail.ops.is_empty() => {
-                let head = NetHead::of(forward, ELSE_SUFFIX);
-                args.push(ControlArg::net("else_net", head, std::mem::take(&mut else_tail)));
-            }
-            _ => {}
-        }
-        for tail in [then_tail, else_tail] {
-            self.walk.session.spare.take_back_empty(tail);
-        }
+        let [then_side, else_side] = self.sides;
+        let then_net = then_side.branch.as_ref().map(|branch| branch.forward);
+        let session = &mut *self.walk.session;
+        let then_net_argument = then_side.into_arg(session, "then_net", None);
+        let else_net_argument = else_side.into_arg(session, "else_net", then_net);
+        let args = then_net_argument.into_iter().chain(else_net_argument).collect();
         let control = Control { forward: view, args, changes, looks_at: self.looks_at };
         self.listed.done(self.walk);
         let outputs = self.outputs.done(self.walk);

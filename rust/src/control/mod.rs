@@ -10,6 +10,7 @@ mod do_op;
 mod if_op;
 mod listed;
 mod seeds;
+mod side;
 mod while_op;
 mod workspaces;
 

@@ -87,21 +87,28 @@ fn differentiate_body<'a>(
     for written in body.outputs(0) {
         indifferent.remove(written);
     }
-    let (session, sight) = walk.apart();
-    let matter = OnceCell::new();
-    let matters = |blob| matter.get_or_init(|| sight.matter_inside(op)).contains(&blob);
-    let around = Surroundings {
-        read_outside: sight.net.outputs(op),
-        no_gradient: Set::default(),
-        indifferent,
-        matters: Some(&matters),
+    let again = |session: &mut Session<'_, 'a>, around: &Surroundings<'_>| {
+        until_all_start(session, around, forward, body, starts, turns_again)
     };
+    walk.inside(op, indifferent, again).0
+}
+
+/// Differentiates the body with more and more starts, until every blob that goes from turn to turn is
+/// among them.
+fn until_all_start<'a>(
+    session: &mut Session<'_, 'a>,
+    around: &Surroundings<'_>,
+    forward: NetRef<'a>,
+    body: &Net<'a>,
+    mut starts: Vec<Start>,
+    turns_again: bool,
+) -> Result<(Vec<Start>, Branch<'a>)> {
     let (loops, again) = (session.loops, session.again);
     loop {
         let inside = starts
             .iter()
             .map(|start| Seed { output: start.blob, gradient: Ref::Value(start.value) });
-        let branch = Branch::differentiate(session, forward, inside, &around)?;
+        let branch = Branch::differentiate(session, forward, inside, around)?;
         let started: Set<BlobId> = starts.iter().map(|start| start.blob).collect();
         let written: Set<BlobId> = body.outputs(0).iter().copied().collect();
         let incoming = branch.incoming.iter().map(|(blob, _)| *blob);
