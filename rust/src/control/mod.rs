@@ -5,6 +5,7 @@
 //! Do has a workspace of its own, whose blobs are bound to outer ones.
 
 mod bindings;
+mod body;
 mod branch;
 mod do_op;
 mod if_op;
