@@ -10,10 +10,11 @@ use crate::blobs::{self, BlobId, BlobTable};
 use crate::control::{self, Arguments};
 use crate::error::{Error, Kind, Result};
 use crate::few::Map;
-use crate::gradient::{Body, Gradient, Ref, ValueId, Values};
+use crate::gradient::{Body, Gradient, Ref, ValueId};
 use crate::makers::in_place::may_overwrite;
 use crate::makers::words::{Answer, Form, GradientSlot, PlannedOp, Question, Slot};
 use crate::makers::{self, Choice};
+use crate::values::Values;
 
 /// Whether it is recorded yet who makes the gradients of the inputs.
 #[derive(Clone, Copy, PartialEq, Eq)]

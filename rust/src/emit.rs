@@ -3,9 +3,10 @@
 use smallvec::SmallVec;
 
 use crate::blobs::BlobTable;
-use crate::gradient::{Body, Control, ControlArg, GradientNet, GradientOp, NetHead, Ref, Values};
+use crate::gradient::{Body, Control, ControlArg, GradientNet, GradientOp, NetHead, Ref};
 use crate::message::{arg, net, op, OpRef};
 use crate::rename::{paste_renamed, Renamed};
+use crate::values::Values;
 use crate::wire::{fields, Value, Writer};
 
 /// Fields of an operator, by number.

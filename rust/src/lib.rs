@@ -32,6 +32,7 @@ pub mod surroundings;
 #[cfg(test)]
 mod testing;
 pub mod trace;
+pub mod values;
 pub mod verify;
 pub mod wire;
 

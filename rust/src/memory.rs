@@ -12,12 +12,13 @@ use bumpalo::Bump;
 use crate::api::{Forward, Gradients};
 use crate::backward::{Found, Outcome};
 use crate::blobs::{BlobTable, TableMemory};
-use crate::gradient::{BlobGradient, Body, ControlArg, Gradient, GradientNet, Values};
+use crate::gradient::{BlobGradient, Body, ControlArg, Gradient, GradientNet};
 use crate::makers::words::Answer;
 use crate::net::Net;
 use crate::producers::Producers;
 use crate::session::{Hook, Scope, Session};
 use crate::ssa::{Places, Ssa};
+use crate::values::Values;
 use crate::verify::Held;
 use crate::wire::Writer;
 

@@ -2,12 +2,13 @@
 
 use crate::blobs::{BlobId, BlobTable};
 use crate::error::{Error, Kind, Result};
-use crate::gradient::{Gradient, Ref, Values};
+use crate::gradient::{Gradient, Ref};
 use crate::makers::words::Answer;
 use crate::memory::Spare;
 use crate::message::Device;
 use crate::seen::Seen;
 use crate::ssa::Places;
+use crate::values::Values;
 
 /// How many nets may lie inside each other, the outermost included. Protobuf's own readers take 34;
 /// whoever holds deeper nets has built them in memory, or hands over bytes that no one else reads.
