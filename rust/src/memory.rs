@@ -31,8 +31,9 @@ const LARGE: (usize, usize) = (3 << 20, 50_000);
 const HUGE: usize = 12 << 20;
 /// How many bytes a thread keeps, at the most.
 const MOST: usize = 160 << 20;
-/// How many bytes of them are for writing.
-const MOST_WRITTEN: usize = 12 << 20;
+/// How many bytes of an answer the memory that it was written to may have to be kept: room that was not
+/// needed is no memory in use.
+const MOST_WRITTEN: usize = 24 << 20;
 /// What a net inside a large one has used is kept for the next one even so, up to so many bytes.
 const INSIDE: usize = 1 << 18;
 /// How much smaller a net must be than the one before to have the memory given back.
@@ -258,8 +259,7 @@ pub fn with_session<R>(
 
 /// Takes back the operators of an answer, which the caller has read.
 pub fn take_back_ops(mut ops: Writer) {
-    // Where there are so many bytes, it is arguments that have been copied.
-    if ops.bytes_kept() <= MOST_WRITTEN {
+    if ops.position() <= MOST_WRITTEN {
         ops.clear();
         take_back(|spare| spare.writer = ops);
     }
