@@ -96,18 +96,6 @@ impl<'a> NetRef<'a> {
             Err(error) => Some(Err(error)),
         })
     }
-
-    /// The net's name, `None` where the field is not set.
-    pub fn name(self) -> Result<Option<&'a [u8]>> {
-        let mut name = None;
-        for field in fields(self.bytes) {
-            let field = field?;
-            if field.number == net::NAME {
-                name = payload(&field).or(name);
-            }
-        }
-        Ok(name)
-    }
 }
 
 /// An `OperatorDef`.
