@@ -9,8 +9,9 @@ use std::hash::Hash;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// How many entries go without an index.
-const FEW: usize = 8;
+/// How many entries go without an index. Lists that are as short nearly always have room for so many in
+/// place, too.
+pub const FEW: usize = 8;
 
 /// A map.
 #[derive(Clone)]

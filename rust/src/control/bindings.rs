@@ -5,14 +5,11 @@ use smallvec::SmallVec;
 use crate::backward::Walk;
 use crate::blobs::BlobId;
 use crate::error::{Error, Kind, Result};
-use crate::few::{Map, Set};
+use crate::few::{Map, Set, FEW};
 use crate::message::{ArgRef, NetRef};
 use crate::ssa::VersionId;
 
 use super::{net_argument, Arguments};
-
-/// How many blobs most Dos bind, at the most: lists of so many take no memory of their own.
-pub const FEW: usize = 8;
 
 /// What a Do binds, checked.
 ///

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use crate::backward::{backward, Target, Walk};
 use crate::blobs::BlobId;
 use crate::error::Result;
+use crate::few::FEW;
 use crate::gradient::{Body, Gradient, GradientNet, Ref, ValueId};
 use crate::message::NetRef;
 use crate::seen::Seen;
@@ -28,7 +29,7 @@ pub struct Branch<'a> {
     pub final_gradients: BlobGradients,
     /// All values from here on are made by this net.
     first_value: u32,
-    reads: OnceCell<SmallVec<[Ref; 8]>>,
+    reads: OnceCell<SmallVec<[Ref; FEW]>>,
 }
 
 /// Blobs with their gradients; of most branches there are few.
@@ -72,7 +73,7 @@ impl<'a> Branch<'a> {
         self.reads.get_or_init(|| self.find_reads(seen))
     }
 
-    fn find_reads(&self, seen: &mut Seen) -> SmallVec<[Ref; 8]> {
+    fn find_reads(&self, seen: &mut Seen) -> SmallVec<[Ref; FEW]> {
         seen.begin();
         let mut read = SmallVec::new();
         for op in &self.net.ops {
@@ -122,7 +123,7 @@ pub struct Outputs {
     /// By name: the number of the value.
     places: Places,
     /// In the order of first use.
-    order: SmallVec<[Ref; 8]>,
+    order: SmallVec<[Ref; FEW]>,
 }
 
 impl Outputs {
@@ -202,7 +203,7 @@ impl Outputs {
     }
 
     /// All of them. Gives the memory back.
-    pub fn done(self, walk: &mut Walk<'_, '_, '_>) -> SmallVec<[Ref; 8]> {
+    pub fn done(self, walk: &mut Walk<'_, '_, '_>) -> SmallVec<[Ref; FEW]> {
         walk.session.outputs = self.places;
         self.order
     }

@@ -7,11 +7,11 @@ use smallvec::{smallvec, SmallVec};
 use crate::backward::{backward, Target, Walk};
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
-use crate::few::{Map, Set};
+use crate::few::{Map, Set, FEW};
 use crate::gradient::{Body, Control, ControlArg, Gradient, GradientNet, NetHead, Ref, ValueId};
 use crate::surroundings::Surroundings;
 
-use super::bindings::{broken, Bindings, FEW};
+use super::bindings::{broken, Bindings};
 use super::seeds::{seeds, set_apart, Seed};
 use super::{not_listed, unlisted, Arguments};
 

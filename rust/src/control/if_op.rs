@@ -10,7 +10,7 @@ use smallvec::{smallvec, SmallVec};
 use crate::backward::Walk;
 use crate::blobs::{self, BlobId};
 use crate::error::Result;
-use crate::few::{Map, Set};
+use crate::few::{Map, Set, FEW};
 use crate::gradient::{Control, Gradient, Ref, ValueId};
 
 use super::branch::{Branch, Outputs};
@@ -18,9 +18,6 @@ use super::listed::Listed;
 use super::seeds::{seeds, set_apart, Seed};
 use super::side::Side;
 use super::{control_error, net_argument, outer_read, Arguments};
-
-/// How many blobs most Ifs have to do with, at the most: lists of so many take no memory of their own.
-const FEW: usize = 8;
 
 pub(super) fn differentiate<'a>(
     walk: &mut Walk<'_, '_, 'a>,

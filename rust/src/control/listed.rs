@@ -7,12 +7,13 @@ use smallvec::SmallVec;
 
 use crate::backward::Walk;
 use crate::blobs::BlobId;
+use crate::few::FEW;
 use crate::ssa::{Places, VersionId};
 
 /// The blobs that an operator lists, each with its versions: inputs first, as they are met.
 pub(super) struct Listed {
     places: Places,
-    versions: SmallVec<[Versions; 8]>,
+    versions: SmallVec<[Versions; FEW]>,
 }
 
 /// The versions of a blob that an operator has to do with.
